@@ -1,7 +1,9 @@
 """The private cluster of a run: made anew from a template, stopped in every way, and its log."""
 
+import os
 import time
 from pathlib import Path
+from typing import Any
 
 from .. import processes, servers
 from ..project import wait_for
@@ -15,6 +17,10 @@ class Cluster(servers.Cluster):
         self.log = directory / "server.log"
         self._read_up_to = 0
         self.settings: dict[str, str] = {}
+        #: the table of system calls (below.py), if there is one
+        self.below: Any = None
+        # for servers/cluster
+        os.environ |= {"TEST_AIO_PRELOAD": f"{directory}/below.so", "TEST_AIO_BELOW": f"{directory}/below"}
 
     def prepare(self) -> None:
         self.begin_prepare()
@@ -34,6 +40,8 @@ class Cluster(servers.Cluster):
         self.must("sh", "-ec", f"chmod -R u+rwx data standby 2>/dev/null || :; rm -rf data standby server.log; cp -R --preserve=mode template data; {off}")
         self._read_up_to = 0
         self.settings = settings
+        if self.below:
+            self.below.reset()
         self.start(settings)
 
     def signal(self, name: str) -> None:

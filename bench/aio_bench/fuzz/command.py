@@ -57,6 +57,7 @@ def runs(arguments: argparse.Namespace, methods: Sequence[str]) -> Iterator[Scri
 
 def fuzz(arguments: argparse.Namespace) -> int:
     from .attempt import attempt
+    from .below import Below
     from .cluster import Cluster
 
     if arguments.seed is None:
@@ -67,6 +68,7 @@ def fuzz(arguments: argparse.Namespace) -> int:
         cluster = Cluster(arguments.server, work / "c", arguments.staged)
         at_end.callback(cluster.stop)
         cluster.prepare()
+        cluster.below = Below(cluster)
         methods = arguments.method or [method for method in METHODS if method != "io_uring" or not cluster.why_no_io_uring()]
         count = statements = 0
         for script in runs(arguments, methods):

@@ -65,8 +65,7 @@ class Driver:
         self.failing = False
         #: processes may have been killed since then
         self.killed = False
-        self.spoiled = self.crashed = False
-        self.databases = 0
+        self.spoiled = self.crashed = self.full = False
         self.statements = 0
         self.trail: list[str] = []
 
@@ -179,6 +178,7 @@ class Driver:
         return (error.sqlstate in ALWAYS or bool(MESSAGES.search(error.message)) or (error.sqlstate == "57014" and (session.cancelled or "lock timeout" in error.message))
                 or (step.effect[:1] in (("errors",), ("spoil",)) and error.sqlstate in (step.effect[1:] or ('42P01',)))
                 or (self.failing and (bool(FAILED_READ.search(error.message)) or error.sqlstate in ("58030", "XX001", "XX002", "42P01", "42704", "55000")))
+                or (self.full and "No space left" in error.message)
                 # an index that another session has just dropped or not finished
                 or (step.effect == () and error.sqlstate in ("42704", "42P01", "42P07", "55000", "2BP01", "42809", "XX000") and error.sqlstate != "XX000"))
 
@@ -311,9 +311,6 @@ class Driver:
                 self.wait(session)
             if (step.needs and (step.needs == "tx") != session.connection.in_transaction) or self.left_out(step):
                 continue
-            if step.kind == "database":
-                self.copy_database(*step.effect)
-                continue
             self.send(session, step)
             if step.pause:
                 time.sleep(step.pause / 1000)
@@ -346,6 +343,13 @@ class Driver:
         with suppress(psycopg.errors.LockNotAvailable, psycopg.errors.UndefinedTable, psycopg.errors.ConfigurationLimitExceeded):
             self.ask(step.sql)
 
+    def do_below(self, step: Step) -> None:
+        """System calls fail: some are interrupted, or the disk is full for a moment."""
+        if self.cluster.below:
+            self.full |= step.effect[0] == 1
+            self.cluster.below.fail(*step.effect)
+            self.trail.append(str(step))
+
     def do_reload(self, step: Step) -> None:
         name, value = step.effect
         self.trail.append(str(step))
@@ -354,6 +358,8 @@ class Driver:
 
     def quiet(self) -> None:
         """Ends faults and transactions; waits until the sessions are idle."""
+        for fault in (0, 1) if self.cluster.below else ():
+            self.cluster.below.fail(fault, 0)
         for sql in ("SELECT io_hold_end()", "SELECT io_fail_end()", "SELECT io_device_end()", "SELECT io_release_all()"):
             self.ask(sql)
         self.wait()
@@ -376,7 +382,7 @@ class Driver:
         self.quiet()
         self.trail.append("-- all is looked at")
         oracles.look(self)
-        self.failing = self.killed = self.spoiled = False
+        self.failing = self.killed = self.spoiled = self.full = False
 
     def do_probe(self, step: Step) -> None:
         from . import counts
@@ -428,10 +434,6 @@ class Driver:
     def do_kill(self, step: Step) -> None:
         self.trail.append(str(step))
         self.down("kill")
-
-    def copy_database(self, strategy: str, tablespace: str) -> None:
-        """A copy has the rows of what it was copied from, which needs that no session is connected to it: template1 has them, so a copy of a copy."""
-        self.databases += 1
 
 
 def step_text(step: Step | None) -> str:

@@ -253,7 +253,12 @@ class Grammar:
 
     def make_database(self, me: int) -> Iterator[Step]:
         me &= 2
-        yield Step(me, "database", "", (self.one("wal_log", "file_copy"), self.one("pg_default", "aside")), "no tx")
+        name, errors = f"copy{me}", ("errors", "42P04", "3D000", "55006")
+        yield Step(me, "sql", f"CREATE DATABASE {name} TEMPLATE template0 STRATEGY {self.one('wal_log', 'file_copy')} TABLESPACE {self.one('pg_default', 'aside')}", errors, "no tx")
+        if self.random.random() < 0.4:
+            yield Step(me, "sql", f"ALTER DATABASE {name} SET TABLESPACE {self.one('pg_default', 'aside')}", errors, "no tx")
+        if self.random.random() < 0.5:
+            yield Step(me, "sql", f"DROP DATABASE {name}", errors, "no tx")
 
     def make_spoiled(self, me: int) -> Iterator[Step]:
         """A table that nobody else knows is spoiled, and looked at by what must report that, and go on."""
@@ -278,6 +283,7 @@ class Grammar:
         leaf = self.leaf(victim)
         return self.one(
             Step(-1, "interrupt", "", ("pg_cancel_backend", victim)), Step(-1, "interrupt", "", ("pg_cancel_backend", victim)), Step(-1, "interrupt", "", ("pg_terminate_backend", victim)),
+            Step(-1, "below", "", (0, self.one(1, 3))), Step(-1, "below", "", (1, self.one(1, 2))),
             Step(-1, "gate", f"SELECT io_hold('{leaf}', max_reads => {self.one(1, 3)})"), Step(-1, "gate", "SELECT io_release_all()"), Step(-1, "gate", "SELECT io_release_all()"),
             Step(-1, "gate", "SELECT io_hold_end()"), Step(-1, "gate", f"SELECT io_device('{self.one(1, 2)}ms', {self.one(1, 4, 32)}, {self.one(0, 0.9)}, rel => '{leaf}')"),
             Step(-1, "gate", f"SELECT io_device_end('{leaf}')"),

@@ -1,8 +1,6 @@
 """What is judged when all is quiet, without a stored answer."""
 
 import re
-import time
-from itertools import product
 from typing import TYPE_CHECKING
 
 from ..project import wait_for
@@ -30,7 +28,7 @@ EXPECTED_LOG = re.compile("terminating|shutting down|starting up|in recovery mod
 
 
 def look(driver: "Driver") -> None:
-    for check in (log, rows, indexes, leftovers, processes, sums):
+    for check in (log, rows, indexes, leftovers, processes, synced):
         check(driver)
     log(driver)
 
@@ -112,8 +110,13 @@ def processes(driver: "Driver") -> None:
         driver.fail(f"waits without a name: {wrong}")
 
 
-def sums(driver: "Driver") -> None:
-    pass
+def synced(driver: "Driver") -> None:
+    """A checkpoint syncs each file that was written before it began."""
+    below = driver.cluster.below
+    if below and driver.script.settings.get("fsync", "on") == "on":
+        until = below.last()
+        driver.ask("CHECKPOINT")
+        if files := below.not_synced(until):
+            driver.fail(f"files that the checkpoint has not synced: {files[:5]}")
 
 
-__all__ = ["look", "product", "time"]
