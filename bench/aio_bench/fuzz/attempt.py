@@ -17,7 +17,7 @@ def attempt(cluster: Cluster, script: Script) -> tuple[str | None, Driver]:
     except (Failure, TimeoutError, ServerError, psycopg.Error, RuntimeError) as error:
         why = str(error) if isinstance(error, Failure) else f"{type(error).__name__}: {error}\n{driver.alarming()}"
         if what := known(why):
-            driver.trail.append(f"known: {what}")
+            driver.ended = what
             return None, driver
         return why, driver
     return None, driver

@@ -33,8 +33,8 @@ class Below:
     def reset(self) -> None:
         self.map[:] = bytes(SIZE)
 
-    def not_synced(self, until: int) -> list[str]:
-        """Returns the files of tables and indexes that were written up to this write, and not synced since."""
+    def not_synced(self, until: int, databases: set[str]) -> list[str]:
+        """Returns the files of tables and indexes in these databases that were written up to this write, and not synced since."""
         found = []
         for directory in ("base", "global", "pg_tblspc"):
             for path in (self.data / directory).rglob("*"):
@@ -44,6 +44,6 @@ class Below:
                     continue
                 of, written, synced = struct.unpack_from("qqq", self.map, 24 + 24 * (inode % FILES))
                 name = str(path.relative_to(self.data))
-                if path.is_file() and of == inode and synced < written <= until and not VOLATILE.search(name):
+                if path.is_file() and path.parent.name in databases and of == inode and synced < written <= until and not VOLATILE.search(name):
                     found.append(name)
         return found

@@ -58,6 +58,9 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "autovacuum_vacuum_cost_delay": ("0",),
 }
 
+#: settings whose values are sorted
+EXTREME = ("shared_buffers", "temp_buffers", "io_max_concurrency", "io_workers", "io_combine_limit", "io_max_combine_limit", "effective_io_concurrency", "maintenance_io_concurrency",
+           "max_files_per_process", "work_mem", "maintenance_work_mem")
 TABLE = "(id int, v int, k int, p point, a int[], body text STORAGE {storage})"
 INDEXES = {
     "covering": "CREATE INDEX ON {t} (id, v)", "k": "CREATE INDEX ON {t} (k)", "hash": "CREATE INDEX ON {t} USING hash (id)", "gist": "CREATE INDEX ON {t} USING gist (p)",
@@ -73,6 +76,10 @@ SHARED = ("heap", "parts", "unlogged", "heap2")
 def draw_settings(random: Random, method: str) -> dict[str, str]:
     # most of a run's settings are the server's own, so that what is found depends on few
     drawn = {name: random.choice(values) for name, values in CHOICES.items() if random.random() < 0.7 or len(values) == 1}
+    extreme = random.random()
+    if extreme < 0.2:
+        # all few, or all many
+        drawn |= {name: CHOICES[name][0 if extreme < 0.1 else -1] for name in EXTREME}
     settings = FIXED | drawn | {"io_method": method}
     if settings.get("pg_prewarm.autoprewarm"):
         settings["shared_preload_libraries"] = "test_aio, pg_prewarm"
@@ -103,6 +110,11 @@ def storage_sql(random: Random, name: str, kind: str) -> list[str]:
     return made + [INDEXES[index].format(t=name) for index in sorted(random.sample([*INDEXES], 3 if kind != "temp" else 1))]
 
 
+def filler(table: str, rows: int) -> str:
+    """Returns what adds rows that are of no session."""
+    return f"INSERT INTO {table} SELECT {ROW.format(id='(-1 - 4 * i)', v=0)} FROM generate_series(1, {rows}) i"
+
+
 def draw_setup(random: Random, shape: dict[str, Any]) -> list[str]:
     long = f" || CASE WHEN (id + v) % {shape['long']} = 0 THEN (SELECT string_agg(md5((id * v + i)::text), '') FROM generate_series(1, 300) i) ELSE '' END" if shape["long"] else ""
     made = [
@@ -117,6 +129,8 @@ def draw_setup(random: Random, shape: dict[str, Any]) -> list[str]:
         made += storage_sql(random, name, "unlogged" if name == "unlogged" else "parts" if name == "parts" else "heap")
         made += [f"INSERT INTO {name} SELECT {ROW.format(id='i', v=0)} FROM generate_series(0, {FILLED - 1}) i"]
     made += ["CREATE SEQUENCE counter", "CREATE VIEW seen AS SELECT id, v FROM heap", "CREATE MATERIALIZED VIEW mat AS SELECT id, v FROM heap", "CREATE UNIQUE INDEX ON mat (id)"]
+    # many more blocks
+    made += [filler(name, random.choice((300, 3000, 12000))) for name in random.sample(("heap", "heap2", "unlogged"), random.randrange(3))]
     for owner in range(4):
         made += storage_sql(random, f"own{owner}", random.choice(("heap", "heap", "unlogged")))
         made += [f"INSERT INTO own{owner} SELECT {ROW.format(id='i', v=0)} FROM generate_series({owner}, {FILLED - 1}, 4) i"]

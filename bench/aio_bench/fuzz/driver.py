@@ -11,7 +11,9 @@ import psycopg
 from psycopg import pq
 
 from ..explorer.client import Answer, Connection, Lost
+from .. import processes
 from ..project import wait_for
+from ..servers import ServerError
 from .cluster import Cluster
 from .configuration import FILLED, SHARED
 from .model import TERM, Owner, checksum
@@ -25,9 +27,9 @@ OBSERVER = "RESET ALL; SET lock_timeout = '300ms'; SET client_min_messages = err
 PATIENCE = 1.0
 #: errors that concurrency or a draw explains
 ALWAYS = {"55P03", "40P01", "25P02", "34000", "55006", "40001"}
-MESSAGES = re.compile("is in use|is being read by another session|no unpinned buffers|being used by active queries|is out of range for relation|nblocks must be between|operated on temporary objects")
+MESSAGES = re.compile("is in use|is being read by another session|being used by active queries|is out of range for relation|nblocks must be between|operated on temporary objects")
 FAILED_READ = re.compile("could not read|invalid page|Input/output error|unexpected data|read only")
-WARNINGS = re.compile("skipping|no transaction in progress|already a transaction|could not read|does not exist|PROCESS_|only superuser|permission denied|hash index|terminating connection|database with OID")
+WARNINGS = re.compile("skipping|no transaction in progress|already a transaction|could not read|does not exist|PROCESS_|only superuser|permission denied|hash index|pinned and stay|terminating connection|database with OID")
 
 
 class Failure(Exception):
@@ -67,6 +69,8 @@ class Driver:
         self.killed = False
         self.spoiled = self.crashed = self.full = False
         self.statements = 0
+        #: why the run ended early, without a verdict
+        self.ended = ""
         self.trail: list[str] = []
 
     # sessions
@@ -350,6 +354,13 @@ class Driver:
             self.cluster.below.fail(*step.effect)
             self.trail.append(str(step))
 
+    def do_watch(self, step: Step) -> None:
+        from . import oracles
+
+        for _ in range(*step.effect):
+            oracles.watch(self)
+            self.poll()
+
     def do_reload(self, step: Step) -> None:
         name, value = step.effect
         self.trail.append(str(step))
@@ -358,8 +369,7 @@ class Driver:
 
     def quiet(self) -> None:
         """Ends faults and transactions; waits until the sessions are idle."""
-        for fault in (0, 1) if self.cluster.below else ():
-            self.cluster.below.fail(fault, 0)
+        self.mend()
         for sql in ("SELECT io_hold_end()", "SELECT io_fail_end()", "SELECT io_device_end()", "SELECT io_release_all()"):
             self.ask(sql)
         self.wait()
@@ -391,7 +401,12 @@ class Driver:
         self.trail.append(str(step))
         counts.probe(self, *step.effect)
 
+    def mend(self) -> None:
+        for fault in (0, 1) if self.cluster.below else ():
+            self.cluster.below.fail(fault, 0)
+
     def down(self, how: str) -> None:
+        self.mend()
         self.killed = True
         self.crashed = how != "restart"
         pids = [(session, session.connection.pid, session.step) for session in self.sessions]
@@ -404,6 +419,8 @@ class Driver:
             self.cluster.wait_until_up()
         else:
             self.cluster.signal("QUIT" if how == "crash" else "INT")
+            if how == "restart":
+                self.while_down()
             self.cluster.start(self.cluster.settings)
         self.observer().execute(OBSERVER)
         for session, pid, running in pids:
@@ -412,6 +429,20 @@ class Driver:
                 session.connection.close()
             self.reconnect(session, 0, running)
         self.crashed = False
+
+    def while_down(self) -> None:
+        """A start that cannot succeed leaves no process; single-user mode works."""
+        self.cluster.must("touch", "data/recovery.signal")
+        try:
+            self.cluster.start(self.cluster.settings)
+            self.fail("a start without restore_command has succeeded")
+        except ServerError:
+            if not wait_for(lambda: not processes.pids(self.cluster.data), 5, 0.02):
+                self.fail(f"processes are left after a start that failed: {self.cluster.titles()}")
+        self.cluster.must("rm", "-f", "data/recovery.signal")
+        done = self.cluster.ask("sh", "-c", "printf 'SELECT count(*) FROM heap\nVACUUM heap2\n' | postgres --single -D data postgres 2>&1")
+        if done.returncode != 0 or "count = " not in done.stdout:
+            self.fail(f"single-user mode: {done.returncode}: {done.stdout[-500:]}")
 
     @staticmethod
     def is_lost(session: Session) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
 
-from .configuration import CHOICES, ROW, SHARED, storage_sql
+from .configuration import CHOICES, ROW, SHARED, filler, storage_sql
 from .model import TERM, where
 from .script import IDS, OWNERS, Step
 
@@ -21,6 +21,8 @@ class Grammar:
         self.shape = shape
         self.faults = faults
         self.version = 0
+        #: sessions whose temporary table has many rows
+        self.filled: set[int] = set()
         #: which kinds of statements this run has, and how often: a run of few kinds goes deeper
         self.weights: dict[str, float] = {name: random.choice((0, 1, 1, 4)) for name in self.kinds()}
         self.weights["write"] = self.weights["read"] = 4
@@ -109,6 +111,17 @@ class Grammar:
             f"{table} JOIN {twin} s ON id = j AND body = b2", f"{table} CROSS JOIN LATERAL (SELECT id AS j FROM {table} x WHERE x.id = {table}.id LIMIT 1) s",
             f"(SELECT * FROM {table} WHERE k < 20 UNION ALL SELECT * FROM {table} WHERE k >= 20) s",
             f"(SELECT *, row_number() OVER (ORDER BY body) FROM {table}) s"))
+
+    def make_temporary(self, me: int) -> Iterator[Step]:
+        """Several scans of one temporary table at once, which is larger than its buffers may be."""
+        table = f"temp{me}"
+        if not self.filled & {me}:
+            self.filled.add(me)
+            yield Step(me, "sql", filler(table, 12000), (), "no tx")
+        twins = " JOIN ".join([table, *(f"(SELECT id AS j{i} FROM {table} ORDER BY id) s{i} ON j{i} = id" for i in range(self.random.randrange(4)))])
+        yield Step(me, "sql", f"SET effective_io_concurrency = {self.one(16, 1000)}; SET io_combine_limit = '{self.one(16, 128)}'")
+        yield self.rows(me, table, self.predicate(), source=twins)
+        yield Step(me, "sql", f"SELECT (SELECT count(body) FROM {table}) - (SELECT count(*) FROM (SELECT body FROM {table} UNION ALL SELECT body FROM {table}) s) / 2", ("none",))
 
     def make_anti(self, me: int) -> Iterator[Step]:
         table = self.table(me)
@@ -305,6 +318,8 @@ class Grammar:
                     work[me] = kinds[self.random.choices(names, weights)[0]](me)
                     step = next(work[me], None)
                 yield step
+                if self.random.random() < 0.03:
+                    yield Step(-1, "watch", "", (self.one(1, 5),))
                 if faults and self.random.random() < 0.1:
                     yield self.fault()
             if self.random.random() < 0.4:
