@@ -56,8 +56,8 @@ class Probe:
         for source in (f"pg_stat_get_backend_io({self.pid})", "(SELECT * FROM pg_stat_io WHERE backend_type = 'background worker') s"):
             for kind, *values in self.ask(IO.format(source)):
                 found.update({f"{kind} {name}": float(value) for name, value in zip(NAMES, values, strict=True)})
-        [values] = self.ask(RELATIONS)
-        found.update(dict(zip(("heap read", "heap hit", "other read", "other hit"), map(float, values), strict=True)))
+        [blocks] = self.ask(RELATIONS)
+        found.update(dict(zip(("heap read", "heap hit", "other read", "other hit"), map(float, blocks), strict=True)))
         [(searches,)] = self.ask("SELECT coalesce(sum(idx_scan), 0) FROM pg_stat_user_indexes")
         [(files, size)] = self.ask("SELECT temp_files, temp_bytes FROM pg_stat_database WHERE datname = current_database()")
         found.update({"searches": float(searches), "temporary files": float(files), "temporary bytes": float(size)})

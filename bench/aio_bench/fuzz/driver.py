@@ -5,24 +5,24 @@ import re
 import select
 import time
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import psycopg
 from psycopg import pq
 
-from ..explorer.client import Answer, Connection, Lost
 from .. import processes
+from ..explorer.client import Answer, Connection, Lost
 from ..project import wait_for
 from ..servers import ServerError
+from . import counts, oracles
 from .cluster import Cluster
 from .configuration import FILLED, SHARED
-from .model import TERM, Owner, checksum
+from .model import OBSERVER, Owner, checksum, describe_difference
 from .script import OWNERS, Script, Step
 
 #: a statement that takes longer never ends: locks and held reads are given up after less than a second
 STUCK = 15.0
-#: the driver's own session
-OBSERVER = "RESET ALL; SET lock_timeout = '300ms'; SET client_min_messages = error; SET max_parallel_workers_per_gather = 0"
 #: so long a statement waits for a page that another session's cursor has pinned
 PATIENCE = 1.0
 #: errors that concurrency or a draw explains
@@ -355,8 +355,6 @@ class Driver:
             self.trail.append(str(step))
 
     def do_watch(self, step: Step) -> None:
-        from . import oracles
-
         for _ in range(*step.effect):
             oracles.watch(self)
             self.poll()
@@ -387,16 +385,12 @@ class Driver:
             self.ask(f"DROP TABLE {table}")
 
     def do_check(self, step: Step) -> None:
-        from . import oracles
-
         self.quiet()
         self.trail.append("-- all is looked at")
         oracles.look(self)
         self.failing = self.killed = self.spoiled = self.full = False
 
     def do_probe(self, step: Step) -> None:
-        from . import counts
-
         self.quiet()
         self.trail.append(str(step))
         counts.probe(self, *step.effect)
@@ -415,7 +409,7 @@ class Driver:
             with suppress(psycopg.Error):
                 self.observer().execute(f"COPY (SELECT 1) TO PROGRAM 'kill -9 {pid}'")
             for session in self.sessions:
-                wait_for(lambda each=session: self.is_lost(each), STUCK)
+                wait_for(partial(self.is_lost, session), STUCK)
             self.cluster.wait_until_up()
         else:
             self.cluster.signal("QUIT" if how == "crash" else "INT")
@@ -469,13 +463,3 @@ class Driver:
 
 def step_text(step: Step | None) -> str:
     return str(step) if step else "nothing"
-
-
-def describe_difference(expected: dict[int, int], found: dict[int, int]) -> str:
-    missing = sorted(expected.keys() - found.keys())
-    more = sorted(found.keys() - expected.keys())
-    other = sorted(row for row in expected.keys() & found.keys() if expected[row] != found[row])
-    return f"missing {missing[:8]} ({len(missing)}), too many {more[:8]} ({len(more)}), other version {[(row, expected[row], found[row]) for row in other[:5]]} ({len(other)})"
-
-
-__all__ = ["TERM", "Driver", "Failure"]

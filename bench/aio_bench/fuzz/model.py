@@ -4,6 +4,9 @@ from typing import Any
 
 from .script import OWNERS
 
+#: the driver's own session
+OBSERVER = "RESET ALL; SET lock_timeout = '300ms'; SET client_min_messages = error; SET max_parallel_workers_per_gather = 0"
+
 Rows = dict[int, int]
 Tables = dict[str, Rows]
 
@@ -102,3 +105,10 @@ class Owner:
             if given[0] == "COMMIT" and self.prepared is not None:
                 self.now = self.prepared
             self.prepared = None
+
+
+def describe_difference(expected: dict[int, int], found: dict[int, int]) -> str:
+    missing = sorted(expected.keys() - found.keys())
+    more = sorted(found.keys() - expected.keys())
+    other = sorted(row for row in expected.keys() & found.keys() if expected[row] != found[row])
+    return f"missing {missing[:8]} ({len(missing)}), too many {more[:8]} ({len(more)}), other version {[(row, expected[row], found[row]) for row in other[:5]]} ({len(other)})"

@@ -1,14 +1,13 @@
 """What is judged when all is quiet, without a stored answer."""
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ..project import wait_for
 from .configuration import SHARED
-from .model import TERM, checksum
+from .model import OBSERVER, TERM, checksum, describe_difference
 from .script import OWNERS
-
-from .driver import OBSERVER, describe_difference
 
 if TYPE_CHECKING:
     from .driver import Driver
@@ -95,11 +94,13 @@ def leftovers(driver: "Driver") -> None:
         "held reads": "SELECT * FROM io_held",
         "temporary files": "SELECT * FROM pg_ls_tmpdir()",
     }
-    if driver.script.settings.get("autovacuum") == "off":
-        driver.observer().execute("SELECT")
     for what, question in questions.items():
-        if not wait_for(lambda sql=question: not driver.ask(sql), 8, 0.02):
+        if not wait_for(partial(nothing, driver, question), 8, 0.02):
             driver.fail(f"{what} are left: {driver.ask(question)[:5]}")
+
+
+def nothing(driver: "Driver", question: str) -> bool:
+    return not driver.ask(question)
 
 
 def processes(driver: "Driver") -> None:

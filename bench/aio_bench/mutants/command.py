@@ -18,10 +18,11 @@ from collections.abc import Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 
-from ..project import ROOT, Problem, json_lines, perform
+from ..project import ROOT, Problem, json_lines, perform, positive
 from ..servers import server_name
 from .bugs import HERE, Bug, load
 from .engine import Engine
+from .generator import generate
 from .history import SERVERS, history, known_tests, page, record
 from .points import KINDS, Point
 from .switches import sort_out
@@ -94,6 +95,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--only", action="append", default=[], metavar="PATTERN", help="only the tests whose names match, such as 't/extension/*' or regress; may be repeated")
     parser.add_argument("--shard", metavar="K/N", default="1/1", help="the K-th of N parts, for several machines; of a sweep they need the same --seed")
     parser.add_argument("--matrix", action="store_true", help="note in bench/bugs/noticed.tsv which test notices each bug, and which of the twelve likeliest others")
+    parser.add_argument("--fuzz", type=positive, metavar="MINUTES", help="try each bug with bench/fuzz alone, for so long; of those that a switch turns on")
     parser.add_argument("--list", action="store_true", help="print the list and stop")
     parser.add_argument("--check", action="store_true", help="only see whether each edit fits the source")
     parser.add_argument("--merge", nargs="+", type=Path, metavar="FILE", help="the same for the results of several runs; prints their outcome")
@@ -182,6 +184,12 @@ def run(given: argparse.Namespace) -> int:
     left, found = chosen, {}
     try:
         with kept.open("w") as file:
+            if given.fuzz:
+                for row in generate(engine, (bug for bug in chosen if isinstance(bug, Bug)), given.fuzz, given.seed):
+                    found[row["name"]] = row
+                    print(json.dumps(row), file=file, flush=True)
+                    print(f"[{len(found)}/{len(chosen)}] {row['name']}: {verdict(row)} {row['reason']}", flush=True)
+                return 0
             for tier in ("short",) if given.sweep or given.sentinels else ("short", "long"):
                 if not left:
                     break

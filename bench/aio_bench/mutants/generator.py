@@ -6,7 +6,6 @@ import subprocess
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
-
 from ..project import ROOT
 from .bugs import Bug
 from .engine import Engine
