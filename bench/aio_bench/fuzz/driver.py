@@ -24,7 +24,7 @@ from .script import OWNERS, Script, Step
 #: a statement that takes longer never ends: locks and held reads are given up after less than a second
 STUCK = 15.0
 #: so long a statement waits for a page that another session's cursor has pinned
-PATIENCE = 1.0
+PATIENCE = 0.5
 #: errors that concurrency or a draw explains
 ALWAYS = {"55P03", "40P01", "25P02", "34000", "55006", "40001"}
 MESSAGES = re.compile("is in use|is being read by another session|being used by active queries|is out of range for relation|nblocks must be between|operated on temporary objects")
@@ -48,7 +48,7 @@ class Session:
     def connect(self) -> None:
         self.connection = Connection(self.cluster)
         self.terminated = False
-        self.connection.ask("SET lock_timeout = '300ms'; SET idle_session_timeout = 0")
+        self.connection.ask("SET lock_timeout = '200ms'; SET idle_session_timeout = 0")
         if self.number % 2:
             self.connection.ask("SET SESSION AUTHORIZATION app")
 
@@ -136,8 +136,8 @@ class Driver:
             for each in busy:
                 # another session's cursor has pinned the page, or a lock is not one of those that lock_timeout knows
                 if each.step and time.monotonic() > each.since + PATIENCE and not each.cancelled:
-                    [(event,)] = self.ask(f"SELECT max(wait_event_type) FROM pg_stat_activity WHERE pid = {each.connection.pid}")
-                    if event in ("BufferPin", "Buffer", "Lock"):
+                    [(event,)] = self.ask(f"SELECT max(wait_event_type || coalesce(wait_event, '')) FROM pg_stat_activity WHERE pid = {each.connection.pid}")
+                    if (event or "").startswith(("BufferPin", "Buffer", "Lock", "TimeoutVacuumTruncate")):
                         each.cancelled = True
                         self.ask(f"SELECT pg_cancel_backend({each.connection.pid})")
             if time.monotonic() > deadline:
@@ -417,7 +417,7 @@ class Driver:
                 self.while_down()
             self.cluster.start(self.cluster.settings)
         self.observer().execute(OBSERVER)
-        for session, pid, running in pids:
+        for session, _, running in pids:
             session.step = None
             with suppress(Exception):
                 session.connection.close()
