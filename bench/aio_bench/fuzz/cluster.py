@@ -7,6 +7,7 @@ from typing import Any
 
 from .. import processes, servers
 from ..project import wait_for
+from .configuration import EXTENSIONS, FIXED
 
 
 class Cluster(servers.Cluster):
@@ -25,6 +26,10 @@ class Cluster(servers.Cluster):
     def prepare(self) -> None:
         self.begin_prepare()
         self.finish_prepare()
+        self.start(FIXED)
+        for name in EXTENSIONS:
+            self.session.execute(f"CREATE EXTENSION {name}")
+        self.stop()
         self.must("mv", "data", "template")
 
     def must(self, *words: str) -> str:

@@ -110,7 +110,10 @@ def fuzz(arguments: argparse.Namespace) -> int:
     memory = Path("/dev/shm")
     with project.directory(memory if memory.is_dir() else Path("/tmp")) as work, ExitStack() as at_end:
         cluster = prepared(arguments.server, work / "c", at_end, arguments.staged)
-        methods = arguments.method or [method for method in METHODS if method != "io_uring" or not cluster.why_no_io_uring()]
+        methods = [method for method in arguments.method or METHODS if method != "io_uring" or not cluster.why_no_io_uring()]
+        if not methods:
+            print(f"fuzz: SKIPPED: {cluster.why_no_io_uring()}")
+            return 0
         count = statements = 0
         for script in runs(arguments, methods):
             failure, driver = attempt(cluster, script)

@@ -25,6 +25,8 @@ FIXED = {
     "allow_in_place_tablespaces": "on",
 }
 
+EXTENSIONS = ("test_aio", "pg_buffercache", "pg_prewarm", "amcheck", "pgstattuple", "pg_visibility")
+
 #: what a server draws from; the default is what most runs have
 CHOICES: dict[str, tuple[str, ...]] = {
     "shared_buffers": ("1MB", "2MB", "2MB", "8MB", "32MB"),
@@ -118,7 +120,6 @@ def filler(table: str, rows: int) -> str:
 def draw_setup(random: Random, shape: dict[str, Any]) -> list[str]:
     long = f" || CASE WHEN (id + v) % {shape['long']} = 0 THEN (SELECT string_agg(md5((id * v + i)::text), '') FROM generate_series(1, 300) i) ELSE '' END" if shape["long"] else ""
     made = [
-        "CREATE EXTENSION test_aio", *(f"CREATE EXTENSION {name}" for name in ("pg_buffercache", "pg_prewarm", "amcheck", "pgstattuple", "pg_visibility", "pageinspect")),
         "CREATE FUNCTION payload(id int8, v int8) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE"
         f" AS $$ SELECT repeat(md5(id::text || '.' || v), 1 + (id * 7 + v)::int % {shape['width']}){long} $$",
         "CREATE ROLE app LOGIN; GRANT pg_read_server_files, pg_write_server_files, pg_checkpoint, pg_read_all_stats TO app; GRANT ALL ON SCHEMA public TO app",

@@ -261,7 +261,7 @@ def probe(driver: "Driver", seed: int) -> None:
     for sql in ("ALTER SYSTEM SET autovacuum = off", "SELECT pg_reload_conf()"):
         driver.ask(sql)
     wait_for(lambda: not driver.ask("SELECT 1 FROM pg_stat_activity WHERE backend_type LIKE 'autovacuum%'"), 10)
-    for _ in range(3):
+    for _ in range(4):
         # counters of other sessions must not come meanwhile
         for session in driver.sessions:
             session.connection.ask("SELECT pg_stat_force_next_flush()")
