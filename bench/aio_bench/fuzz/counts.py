@@ -116,7 +116,7 @@ def scan(probe: Probe) -> None:
     random = probe.random
     grammar = Grammar(random, {}, False)
     grammar.version = 20
-    table = random.choice(("heap", "heap2", "unlogged", "parts", "counted"))
+    table = random.choice(("heap", "heap2", "unlogged", "parts", "counted", "counted"))
     if table == "counted":
         probe.run("DROP TABLE IF EXISTS counted")
         for each in storage_sql(random, "counted", "heap"):
@@ -124,9 +124,11 @@ def scan(probe: Probe) -> None:
         probe.run(filler(table, 3000).replace("-1 - 4 *", ""))
         # pages without a row that is visible
         probe.run(f"DELETE FROM counted WHERE id BETWEEN {random.randrange(500)} AND {random.randrange(500, 2000)}")
+    wanted = random.choice(("seqscan", "indexscan", "bitmapscan", "indexonlyscan"))
     for name in ("seqscan", "indexscan", "bitmapscan", "indexonlyscan"):
-        probe.run(f"SET enable_{name} = {random.choice(('on', 'off'))}")
-    probe.run(f"SET max_parallel_workers_per_gather = {random.choice((0, 2))}; SET work_mem = '{random.choice(('64kB', '4MB'))}'")
+        probe.run(f"SET enable_{name} = {'on' if name == wanted else 'off'}")
+    # an expensive row makes parallel plans worth while
+    probe.run(f"SET max_parallel_workers_per_gather = {random.choice((0, 2))}; SET work_mem = '{random.choice(('64kB', '4MB'))}'; SET cpu_tuple_cost = {random.choice((0.01, 10))}")
     sql = random.choice((f"SELECT count(body), sum(v) FROM {table} WHERE {where(grammar.predicate())}", f"SELECT count(*) FROM {table} WHERE {where(grammar.predicate())}",
                          f"SELECT count(*) FROM {table} WHERE id = ANY (ARRAY[3, 50, 51, 700, 701])", f"SELECT count(*) FROM generate_series(0, 30) g JOIN {table} ON k = g WHERE v < 100",
                          f"SELECT sum(length(body)) FROM (SELECT * FROM {table} ORDER BY body, id OFFSET 3) s"))
@@ -253,7 +255,7 @@ def together(probe: Probe) -> None:
     probe.same(f"two of {sql}: blocks of the table read: by EXPLAIN, by the trace", sum(each["Plan"]["Shared Read Blocks"] for each in told), float(traced))
 
 
-PROBES: tuple[Callable[[Probe], None], ...] = (scan, scan, scan, change, vacuum, concurrency, together)
+PROBES: tuple[Callable[[Probe], None], ...] = (scan, scan, scan, change, change, vacuum, concurrency, together)
 
 
 def probe(driver: "Driver", seed: int) -> None:
@@ -266,6 +268,7 @@ def probe(driver: "Driver", seed: int) -> None:
         for session in driver.sessions:
             session.connection.ask("SELECT pg_stat_force_next_flush()")
         driver.ask("SELECT pg_stat_force_next_flush()")
+        driver.ask(f"SELECT set_config('stats_fetch_consistency', '{random.choice(('none', 'cache', 'snapshot'))}', false)")
         here = Probe(driver, random)
         try:
             random.choice(PROBES)(here)

@@ -324,7 +324,9 @@ class Driver:
             if (step.needs and (step.needs == "tx") != session.connection.in_transaction) or self.left_out(step):
                 continue
             self.send(session, step)
-            if step.pause:
+            if step.pause < 0:
+                self.wait(session)
+            elif step.pause:
                 time.sleep(step.pause / 1000)
 
     def left_out(self, step: Step) -> bool:
@@ -449,7 +451,7 @@ class Driver:
             if not wait_for(lambda: not processes.pids(self.cluster.data), 5, 0.02):
                 self.fail(f"processes are left after a start that failed: {self.cluster.titles()}")
         self.cluster.must("rm", "-f", "data/recovery.signal")
-        done = self.cluster.ask("sh", "-c", "printf 'SELECT count(*) FROM heap\nVACUUM heap2\n' | postgres --single -D data postgres 2>&1")
+        done = self.cluster.ask("sh", "-c", "printf 'SELECT count(*) FROM heap\nVACUUM heap2\nSELECT pg_sleep(0.001)\n' | postgres --single -D data postgres 2>&1")
         if done.returncode != 0 or "count = " not in done.stdout:
             self.fail(f"single-user mode: {done.returncode}: {done.stdout[-500:]}")
 

@@ -123,6 +123,15 @@ class Grammar:
         yield self.rows(me, table, self.predicate(), source=twins)
         yield Step(me, "sql", f"SELECT (SELECT count(body) FROM {table}) - (SELECT count(*) FROM (SELECT body FROM {table} UNION ALL SELECT body FROM {table}) s) / 2", ("none",))
 
+    def make_full(self, me: int) -> Iterator[Step]:
+        """A table cannot grow, for the disk is full for a moment; after that it can."""
+        table = self.one(f"temp{me}", f"temp{me}", "heap", f"own{me}")
+        if self.faults:
+            yield Step(-1, "below", "", (1, 1))
+        yield Step(me, "sql", filler(table, self.one(100, 2000)), (), "no tx", -1)
+        yield Step(me, "sql", filler(table, 100), (), "no tx")
+        yield self.rows(me, table, ("all",))
+
     def make_anti(self, me: int) -> Iterator[Step]:
         table = self.table(me)
         low = self.random.randrange(37)
@@ -155,7 +164,7 @@ class Grammar:
         yield Step(me, "sql", f"BEGIN ISOLATION LEVEL REPEATABLE READ; SET LOCAL enable_seqscan = off; SET LOCAL enable_indexscan = off; SET LOCAL enable_indexonlyscan = {self.one('on', 'off')}", ("begin",), "no tx")
         yield Step(me, "sql", f"DECLARE {name} CURSOR FOR SELECT FROM {table} WHERE {where(predicate)}", (), "tx")
         yield Step(me, "sql", f"FETCH 1 FROM {name}", ("count", name), "tx", 5)
-        yield Step((me + 1) % OWNERS, "sql", f"VACUUM (DISABLE_PAGE_SKIPPING) {table}", (), "no tx", 20)
+        yield Step((me + 1) % OWNERS, "sql", f"VACUUM (DISABLE_PAGE_SKIPPING) {table}", (), "no tx", -1)
         yield Step(me, "sql", f"FETCH ALL FROM {name}", ("count", name), "tx")
         yield Step(me, "sql", f"SET LOCAL enable_seqscan = on; SET LOCAL enable_bitmapscan = off; SELECT count(*) FROM {table} WHERE {where(predicate)}", ("counted", name), "tx")
         yield Step(me, "sql", "COMMIT", ("commit",), "tx")

@@ -24,7 +24,7 @@ class Step:
     effect: tuple[Any, ...] = ()
     #: "tx" or "no tx": the step is left out unless the session is so
     needs: str = ""
-    #: the next step comes so many milliseconds later, or when the statement has ended
+    #: the next step comes so many milliseconds later; -1: when the statement has ended
     pause: int = 0
 
     def __str__(self) -> str:
