@@ -112,9 +112,9 @@ def storage_sql(random: Random, name: str, kind: str) -> list[str]:
     return made + [INDEXES[index].format(t=name) for index in sorted(random.sample([*INDEXES], 3 if kind != "temp" else 1))]
 
 
-def filler(table: str, rows: int) -> str:
+def filler(table: str, rows: int, first: int = 1) -> str:
     """Returns what adds rows that are of no session."""
-    return f"INSERT INTO {table} SELECT {ROW.format(id='(-1 - 4 * i)', v=0)} FROM generate_series(1, {rows}) i"
+    return f"INSERT INTO {table} SELECT {ROW.format(id='(-1 - 4 * i)', v=0)} FROM generate_series({first}, {first + rows - 1}) i"
 
 
 def draw_setup(random: Random, shape: dict[str, Any]) -> list[str]:
