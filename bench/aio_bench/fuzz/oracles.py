@@ -26,7 +26,7 @@ UNNAMED = ("SELECT a.backend_type, a.wait_event_type, a.wait_event FROM pg_stat_
 LOG = re.compile(r"PANIC|TRAP|terminated by signal|FATAL|ERROR|WARNING|could not")
 #: of the log, after a fault or a crash that was asked for
 EXPECTED_LOG = re.compile("terminating|shutting down|starting up|in recovery mode|could not send data to client|canceling|connection to client lost|not yet accepting|recovery mode|aborting any|"
-                          "could not receive data from client|must specify .restore_command|startup process|could not open directory|useless files|database .* does not exist|parallel worker|due to administrator|could not write to the|deadlock|conflicts? with|archive|cached plan")
+                          "could not receive data from client|must specify .restore_command|startup process|could not open directory|useless files|not currently accepting connections|database .* does not exist|parallel worker|due to administrator|could not write to the|deadlock|conflicts? with|archive|cached plan")
 
 
 def look(driver: "Driver") -> None:
