@@ -50,8 +50,8 @@ help:
 #     SERVER=NAME          … of this server, source:/path/to/checkout or 18-instrumented
 #     FILES='nbtree.c …'   … and of these files
 # make check-long      all tests, with each io_method, every wait against every end,
-#                      recordings, and all of the explorer's scenarios, with two
-#                      failures in a schedule
+#                      recordings, all of the explorer's scenarios, with two failures
+#                      in a schedule, and two minutes of bench/fuzz with each io_method
 #     BEFORE=NAME          … recordings are compared with those of this server, by default of the one
 #                          that "servers/before SERVER" tells
 # make check-all       the tests of "make check", without the explorer, on the servers of
@@ -79,7 +79,7 @@ help:
 # make distclean       remove the work directory "build" too
 # END
 
-# the explorer belongs to a whole run: one that REGRESS, PROVE_TESTS or GATE=no have not narrowed
+# the explorer and the generator belong to a whole run: one that REGRESS, PROVE_TESTS or GATE=no have not narrowed
 is_whole := $(if $(filter environment command,$(origin REGRESS) $(origin PROVE_TESTS))$(filter no,$(GATE)),,yes)
 
 # recordings of the server before are needed if any are made
@@ -91,6 +91,7 @@ check:
 	@$(first) servers/run --data '$(server)' "$$PWD/servers/check"
 ifdef is_whole
 	@bench/explorer --if-possible --self-test --server '$(server)' --staged "$$(servers/run '$(server)' pwd)/stage"
+	@bench/fuzz --if-possible --minutes 0.15 --server '$(server)' --staged "$$(servers/run '$(server)' pwd)/stage"
 endif
 
 check-long:
@@ -99,6 +100,8 @@ check-long:
 		TEST_AIO_LONG=1 TEST_AIO_WAITS=all TEST_AIO_COMPARE_WITH=$$recordings servers/run --data '$(server)' "$$PWD/servers/check"
 ifdef is_whole
 	@bench/explorer --if-possible --server '$(server)' --tier long --staged "$$(servers/run '$(server)' pwd)/stage"
+	@for method in worker io_uring sync; do \
+		bench/fuzz --if-possible --minutes 2 --method $$method --server '$(server)' --staged "$$(servers/run '$(server)' pwd)/stage" || exit 1; done
 endif
 
 coverage:

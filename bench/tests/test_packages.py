@@ -16,7 +16,7 @@ from . import WithDirectory
 BENCH = project.ROOT / "bench"
 
 #: packages of aio_bench: each may import itself and those behind it only; "" has the modules beside them
-LAYERS = ("trial", "lab", "explorer", "mutants", "timeline", "")
+LAYERS = ("trial", "lab", "fuzz", "explorer", "mutants", "timeline", "")
 
 #: the commands, which are links to launch
 COMMANDS = [path.name for path in BENCH.iterdir() if path.is_symlink()]

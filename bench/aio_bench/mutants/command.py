@@ -9,10 +9,11 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..project import ROOT, Problem, perform
+from ..project import ROOT, Problem, perform, positive
 from ..servers import server_name
 from .bugs import HERE, Bug, load
 from .engine import Engine
+from .generator import generate
 from .history import SERVERS, history, known_tests, page, record
 from .switches import sort_out
 
@@ -47,6 +48,8 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--sentinels", action="store_true", help="only the bugs that bench/bugs/sentinels names, each with the test that catches it; minutes")
     parser.add_argument("--only", action="append", default=[], metavar="PATTERN", help="only the tests whose names match, such as 't/extension/*' or regress; may be repeated")
     parser.add_argument("--shard", metavar="K/N", default="1/1", help="the K-th of N parts, for several machines")
+    parser.add_argument("--fuzz", type=positive, metavar="MINUTES", help="try each bug with bench/fuzz alone, for so long; of those that a switch turns on")
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="the first seed of --fuzz")
     parser.add_argument("--list", action="store_true", help="print the list and stop")
     parser.add_argument("--check", action="store_true", help="only see whether each edit fits the source")
     real = parser.add_argument_group("real bugs, that commits of PostgreSQL have fixed (doc/real-bugs.md)")
@@ -104,6 +107,12 @@ def run(given: argparse.Namespace) -> int:
     left, found = chosen, {}
     try:
         with kept.open("w") as file:
+            if given.fuzz:
+                for row in generate(engine, (bug for bug in chosen if isinstance(bug, Bug)), given.fuzz, given.seed):
+                    found[row["name"]] = row
+                    print(json.dumps(row), file=file, flush=True)
+                    print(f"[{len(found)}/{len(chosen)}] {row['name']}: {verdict(row)} {row['reason']}", flush=True)
+                return 0
             for tier in ("short",) if given.sentinels else ("short", "long"):
                 if not left:
                     break

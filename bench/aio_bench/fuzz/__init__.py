@@ -1,0 +1,1 @@
+"""The generator: random work, settings and faults, judged by oracles that need no stored answer."""

@@ -1,0 +1,220 @@
+/*
+ * For LD_PRELOAD: system calls that fail now and then, as they may, and a table of which file was
+ * written and which was synced.  The generator maps the same file, $TEST_AIO_BELOW; see below.py.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#define FILES 65536
+
+typedef struct Below
+{
+	/* so many more calls fail: sync_file_range() with EINTR, an extension of a file with ENOSPC */
+	atomic_llong interrupts;
+	atomic_llong full;
+	/* numbers of the last write, and for each file of its last write and of the last one that was synced */
+	atomic_llong last;
+	struct
+	{
+		atomic_llong inode,
+					written,
+					synced;
+	}			files[FILES];
+} Below;
+
+static Below *below;
+
+__attribute__((constructor)) static void
+map_below(void)
+{
+	const char *path = getenv("TEST_AIO_BELOW");
+	int			fd = path == NULL ? -1 : open(path, O_RDWR | O_CLOEXEC);
+
+	if (fd >= 0)
+	{
+		void	   *map = mmap(NULL, sizeof(Below), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+		if (map != MAP_FAILED)
+			below = map;
+		close(fd);
+	}
+}
+
+#define NEXT(function) \
+	static __typeof__(function) *next; \
+	if (next == NULL) \
+		next = (__typeof__(function) *) dlsym(RTLD_NEXT, #function)
+
+/* Returns true if a call is to fail, of which "left" are left to do so. */
+static int
+fails(atomic_llong *left)
+{
+	return below != NULL && atomic_load(left) > 0 && atomic_fetch_sub(left, 1) > 0;
+}
+
+static void
+note(const struct stat *file, int is_sync, long long until)
+{
+	int			at = file->st_ino % FILES;
+
+	if (!S_ISREG(file->st_mode))
+		return;
+	if (is_sync)
+		atomic_store(&below->files[at].synced, until);
+	else
+	{
+		atomic_store(&below->files[at].inode, (long long) file->st_ino);
+		atomic_store(&below->files[at].written, atomic_fetch_add(&below->last, 1) + 1);
+	}
+}
+
+static void
+note_write(int fd)
+{
+	struct stat file;
+	int			saved = errno;
+
+	if (below != NULL && fstat(fd, &file) == 0)
+		note(&file, 0, 0);
+	errno = saved;
+}
+
+/* Returns true if a write of a table or an index would make it longer, and is to find the disk full. */
+static int
+is_full(int fd, off_t offset)
+{
+	struct stat file;
+	char		link[32],
+				path[4096];
+	ssize_t		length;
+
+	if (below == NULL || atomic_load(&below->full) <= 0 || fstat(fd, &file) != 0 || offset < file.st_size)
+		return 0;
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	length = readlink(link, path, sizeof(path) - 1);
+	path[length > 0 ? length : 0] = '\0';
+	if ((strstr(path, "/base/") == NULL && strstr(path, "/pg_tblspc/") == NULL) || !fails(&below->full))
+		return 0;
+	errno = ENOSPC;
+	return 1;
+}
+
+ssize_t
+pwrite(int fd, const void *buffer, size_t length, off_t offset)
+{
+	ssize_t		done;
+
+	NEXT(pwrite);
+	done = next(fd, buffer, length, offset);
+	if (done > 0)
+		note_write(fd);
+	return done;
+}
+
+ssize_t
+pwritev(int fd, const struct iovec *iov, int iovcnt, off_t offset)
+{
+	ssize_t		done;
+
+	NEXT(pwritev);
+	if (is_full(fd, offset))
+		return -1;
+	done = next(fd, iov, iovcnt, offset);
+	if (done > 0)
+		note_write(fd);
+	return done;
+}
+
+ssize_t
+write(int fd, const void *buffer, size_t length)
+{
+	ssize_t		done;
+
+	NEXT(write);
+	done = next(fd, buffer, length);
+	if (done > 0)
+		note_write(fd);
+	return done;
+}
+
+int
+posix_fallocate(int fd, off_t offset, off_t length)
+{
+	int			result;
+
+	NEXT(posix_fallocate);
+	if (is_full(fd, offset))
+		return ENOSPC;
+	result = next(fd, offset, length);
+	if (result == 0)
+		note_write(fd);
+	return result;
+}
+
+int
+ftruncate(int fd, off_t length)
+{
+	int			result;
+
+	NEXT(ftruncate);
+	result = next(fd, length);
+	if (result == 0)
+		note_write(fd);
+	return result;
+}
+
+static int
+synced(int fd, long long until, int result)
+{
+	struct stat file;
+
+	if (below != NULL && result == 0 && fstat(fd, &file) == 0)
+		note(&file, 1, until);
+	return result;
+}
+
+int
+fsync(int fd)
+{
+	long long	until = below != NULL ? atomic_load(&below->last) : 0;
+
+	NEXT(fsync);
+	return synced(fd, until, next(fd));
+}
+
+int
+fdatasync(int fd)
+{
+	long long	until = below != NULL ? atomic_load(&below->last) : 0;
+
+	NEXT(fdatasync);
+	return synced(fd, until, next(fd));
+}
+
+int
+sync_file_range(int fd, off64_t offset, off64_t length, unsigned int flags)
+{
+	NEXT(sync_file_range);
+	if (below != NULL && fails(&below->interrupts))
+	{
+		errno = EINTR;
+		return -1;
+	}
+	return next(fd, offset, length, flags);
+}
+
+/* The same functions by other names, which a server that is compiled otherwise calls. */
+ssize_t		pwrite64(int fd, const void *buffer, size_t length, off64_t offset) __attribute__((alias("pwrite")));
+ssize_t		pwritev64(int fd, const struct iovec *iov, int iovcnt, off64_t offset) __attribute__((alias("pwritev")));
+int			posix_fallocate64(int fd, off64_t offset, off64_t length) __attribute__((alias("posix_fallocate")));
+int			ftruncate64(int fd, off64_t length) __attribute__((alias("ftruncate")));

@@ -1,0 +1,88 @@
+"""The private cluster of a run: made anew from a template, stopped in every way, and its log."""
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from .. import processes, servers
+from ..project import wait_for
+from .configuration import EXTENSIONS, FIXED
+
+
+class Cluster(servers.Cluster):
+    stop_mode = "fast"
+
+    def __init__(self, server: str, directory: Path, stage: Path | None = None) -> None:
+        super().__init__(server, directory, extension=stage)
+        self.log = directory / "server.log"
+        self._read_up_to = 0
+        self.settings: dict[str, str] = {}
+        #: the table of system calls (below.py), if there is one
+        self.below: Any = None
+        # for servers/cluster
+        os.environ |= {"TEST_AIO_PRELOAD": f"{directory}/below.so", "TEST_AIO_BELOW": f"{directory}/below"}
+
+    def prepare(self) -> None:
+        self.begin_prepare()
+        self.finish_prepare()
+        self.start(FIXED)
+        for name in EXTENSIONS:
+            self.session.execute(f"CREATE EXTENSION {name}")
+        self.stop()
+        self.must("mv", "data", "template")
+
+    def must(self, *words: str) -> str:
+        done = self.ask(*words)
+        if done.returncode != 0:
+            raise servers.ServerError(f"{' '.join(words)}: {done.stderr[-2000:]}")
+        return done.stdout
+
+    def renew(self, settings: dict[str, str], checksums: bool) -> None:
+        """Starts a cluster in which nothing has happened yet."""
+        self.stop()
+        off = "" if checksums else "pg_checksums --disable --no-sync --pgdata=data >/dev/null;"
+        self.must("sh", "-ec", f"chmod -R u+rwx data standby 2>/dev/null || :; rm -rf data standby server.log; cp -R --preserve=mode template data; {off}")
+        self._read_up_to = 0
+        self.settings = settings
+        if self.below:
+            self.below.reset()
+        self.start(settings)
+
+    def signal(self, name: str) -> None:
+        """Sends a signal to the postmaster; waits until its processes are gone."""
+        try:
+            self.session.execute(f"COPY (SELECT 1) TO PROGRAM 'kill -{name} $(head -1 postmaster.pid)'")
+        except Exception:
+            # the answer may be lost
+            self._disconnect()
+        if not wait_for(lambda: not processes.pids(self.data), 30, 0.02):
+            raise TimeoutError(f"processes are left 30 s after SIG{name}: {self.titles()}")
+        self.stop()
+
+    def titles(self) -> list[str]:
+        return [processes._read(process / "cmdline").replace("\0", " ").strip() for process in processes.of_cluster(self.data)]
+
+    def wait_until_up(self) -> None:
+        """Waits until sessions can begin after a crash."""
+        self._disconnect()
+        deadline = time.monotonic() + 30
+        while True:
+            try:
+                self.session.execute("SELECT")
+                return
+            except Exception as error:
+                self._disconnect()
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"no session 30 s after a crash: {error}") from None
+                time.sleep(0.02)
+
+    def new_log_lines(self) -> list[str]:
+        if not self.log.exists():
+            return []
+        with self.log.open("rb") as file:
+            file.seek(self._read_up_to)
+            text = file.read()
+        end = text.rfind(b"\n") + 1
+        self._read_up_to += end
+        return text[:end].decode(errors="replace").splitlines()

@@ -1,0 +1,337 @@
+"""Steps drawn from a seed: statements of the sessions, faults, and when all is looked at."""
+
+from collections.abc import Callable, Iterator
+from random import Random
+from typing import Any
+
+from .configuration import CHOICES, ROW, SHARED, filler, storage_sql
+from .model import TERM, where
+from .script import IDS, OWNERS, Step
+
+PLANS = ("enable_seqscan", "enable_indexscan", "enable_bitmapscan", "enable_indexonlyscan", "enable_hashjoin", "enable_mergejoin", "enable_material", "enable_sort",
+         "enable_hashagg", "enable_memoize")
+CHANGED = ("io_combine_limit", "effective_io_concurrency", "maintenance_io_concurrency", "work_mem", "maintenance_work_mem", "vacuum_buffer_usage_limit",
+           "max_parallel_workers_per_gather", "backend_flush_after")
+RELOADED = ("io_workers", "io_combine_limit", "io_max_combine_limit", "effective_io_concurrency", "bgwriter_delay", "bgwriter_lru_maxpages", "autovacuum", "full_page_writes")
+
+
+class Grammar:
+    def __init__(self, random: Random, shape: dict[str, Any], faults: bool = True) -> None:
+        self.random = random
+        self.shape = shape
+        self.faults = faults
+        self.version = 0
+        #: sessions whose temporary table has many rows
+        self.filled: set[int] = set()
+        #: which kinds of statements this run has, and how often: a run of few kinds goes deeper
+        self.weights: dict[str, float] = {name: random.choice((0, 1, 1, 4)) for name in self.kinds()}
+        self.weights["write"] = self.weights["read"] = 4
+
+    # what statements are made of
+
+    def one(self, *of: Any) -> Any:
+        return self.random.choice(of)
+
+    def new_version(self) -> int:
+        self.version += 1
+        return self.version
+
+    def range(self) -> tuple[int, int]:
+        low = self.random.randrange(IDS)
+        return low, min(IDS - 1, low + self.one(3, 40, 300, 999))
+
+    def table(self, me: int, shared: float = 0.7) -> str:
+        return self.one(*SHARED) if self.random.random() < shared else self.one(f"own{me}", f"temp{me}")
+
+    def leaf(self, me: int) -> str:
+        """A relation with storage."""
+        return self.one("heap", "parts_0", "parts_400", "unlogged", "heap2", f"own{me}")
+
+    def relation(self, me: int) -> str:
+        return self.one(self.leaf(me), self.one(f"own{me}_id", "heap_id", "heap2_id", "unlogged_id", "parts_0_id_idx"), "seen", "counter", "mat", "parts", "parts_id",
+                        f"temp{me}") if self.random.random() < 0.5 else self.leaf(me)
+
+    def predicate(self, change: bool = False) -> tuple[Any, ...]:
+        low, high = self.range()
+        if change:
+            return self.one(("id", low, high), ("k", low % 37), ("id", low, low))
+        first = self.random.randrange(self.version + 1)
+        return self.one(("id", low, high), ("id", low, low), ("k", low % 37), ("a", low % 17), ("p", low, high), ("v", first, first + self.one(2, 50)), ("all",))
+
+    def rows(self, me: int, table: str, predicate: tuple[Any, ...], extra: str = "", source: str = "") -> Step:
+        mine = f"id % {OWNERS} = {me}"
+        narrow = self.random.random() < 0.4
+        wrong = "0" if narrow else "count(*) FILTER (WHERE body <> payload(id, v) OR k <> id % 37 OR body IS NULL)"
+        return Step(me, "sql", f"SELECT count(*) FILTER (WHERE {mine}), coalesce(sum({TERM}) FILTER (WHERE {mine}), 0), {wrong}"
+                    f" FROM {source or table} WHERE {where(predicate)}{extra}", ("rows", table, predicate))
+
+    # kinds of steps: each gives those of one piece of work
+
+    def kinds(self) -> dict[str, Callable[[int], Iterator[Step]]]:
+        return {name.removeprefix("make_"): getattr(self, name) for name in dir(self) if name.startswith("make_")}
+
+    def write(self, me: int) -> Step:
+        table, (low, high), version = self.table(me), self.range(), self.new_version()
+        mine = f"id % {OWNERS} = {me}"
+        first = low + (me - low) % OWNERS
+        row = ROW.format(id="i", v=version)
+        fresh = f"generate_series({first}, {high}, {OWNERS}) i WHERE NOT EXISTS (SELECT FROM {table} WHERE id = i)"
+        kind = self.one("insert", "insert", "copy", "update", "update", "delete", "merge")
+        if kind == "insert":
+            return Step(me, "sql", f"INSERT INTO {table} SELECT {row} FROM {fresh}", ("insert", table, low, high, version))
+        if kind == "copy":
+            file = f"{{directory}}/copy{me}"
+            return Step(me, "sql", f"COPY (SELECT {row} FROM {fresh}) TO '{file}'{(how := self.one('', ' (FORMAT binary)', ' (FORMAT csv)'))};"
+                        f" COPY {table} FROM '{file}'{how}", ("insert", table, low, high, version))
+        condition = self.predicate(change=True)
+        if kind == "delete":
+            return Step(me, "sql", f"DELETE FROM {table} WHERE {mine} AND {where(condition)}", ("delete", table, condition))
+        if kind == "merge" and not table.startswith("temp"):
+            return Step(me, "sql", f"MERGE INTO {table} t USING (SELECT id AS i FROM {table} WHERE {mine} AND {where(condition)}) s ON t.id = s.i"
+                        f" WHEN MATCHED THEN UPDATE SET v = {version}, p = point(id, {version}), a = ARRAY[id % 17, 100 + {version} % 13], body = payload(id, {version})",
+                        ("update", table, condition, version))
+        return Step(me, "sql", f"UPDATE {table} SET v = {version}, p = point(id, {version}), a = ARRAY[id % 17, 100 + {version} % 13],"
+                    f" body = payload(id, {version}) WHERE {mine} AND {where(condition)}", ("update", table, condition, version))
+
+    def make_write(self, me: int) -> Iterator[Step]:
+        yield self.write(me)
+
+    def read(self, me: int) -> Step:
+        table = self.table(me)
+        return self.rows(me, table, self.predicate())
+
+    def make_read(self, me: int) -> Iterator[Step]:
+        yield self.read(me)
+
+    def make_join(self, me: int) -> Iterator[Step]:
+        """Many scans at once, rescans, spilling sorts and hash joins."""
+        table = self.table(me)
+        twin = self.one(f"(SELECT id AS j, body AS b2 FROM {table} ORDER BY body, id)", f"(SELECT id AS j, max(body) AS b2 FROM {table} GROUP BY id)", f"(SELECT id AS j, body AS b2 FROM {table})")
+        yield self.rows(me, table, self.predicate(), source=self.one(
+            f"{table} JOIN {twin} s ON id = j AND body = b2", f"{table} CROSS JOIN LATERAL (SELECT id AS j FROM {table} x WHERE x.id = {table}.id LIMIT 1) s",
+            f"(SELECT * FROM {table} WHERE k < 20 UNION ALL SELECT * FROM {table} WHERE k >= 20) s",
+            f"(SELECT *, row_number() OVER (ORDER BY body) FROM {table}) s"))
+
+    def make_temporary(self, me: int) -> Iterator[Step]:
+        """Several scans of one temporary table at once, which is larger than its buffers may be."""
+        table = f"temp{me}"
+        if not self.filled & {me}:
+            self.filled.add(me)
+            yield Step(me, "sql", filler(table, 12000), (), "no tx")
+        twins = " JOIN ".join([table, *(f"(SELECT id AS j{i} FROM {table} ORDER BY id) s{i} ON j{i} = id" for i in range(self.random.randrange(4)))])
+        yield Step(me, "sql", f"SET effective_io_concurrency = {self.one(16, 1000)}; SET io_combine_limit = '{self.one(16, 128)}'")
+        yield self.rows(me, table, self.predicate(), source=twins)
+        yield Step(me, "sql", f"SELECT (SELECT count(body) FROM {table}) - (SELECT count(*) FROM (SELECT body FROM {table} UNION ALL SELECT body FROM {table}) s) / 2", ("none",))
+
+    def make_full(self, me: int) -> Iterator[Step]:
+        """A table cannot grow, for the disk is full for a moment; after that it can."""
+        table = self.one(f"temp{me}", f"temp{me}", "heap", f"own{me}")
+        if self.faults:
+            yield Step(-1, "below", "", (1, 1))
+        yield Step(me, "sql", filler(table, self.one(100, 2000), 20000 * self.new_version()), (), "no tx", -1)
+        yield Step(me, "sql", filler(table, 100, 20000 * self.new_version()), (), "no tx")
+        yield self.rows(me, table, ("all",))
+
+    def make_anti(self, me: int) -> Iterator[Step]:
+        table = self.table(me)
+        low = self.random.randrange(37)
+        # stops early, again and again
+        yield Step(me, "sql", f"SELECT count(*) FROM generate_series(0, 36) g WHERE g >= {low} AND (SELECT payload(id, v) <> body FROM {table} WHERE k = g LIMIT 1)", ("none",))
+        yield Step(me, "sql", f"SELECT count(*) FROM {table} x WHERE NOT EXISTS (SELECT FROM {table} y WHERE y.id = x.id AND y.v = x.v)", ("none",))
+
+    def make_cursor(self, me: int) -> Iterator[Step]:
+        table, predicate, name = self.table(me), self.predicate(), f"c{self.random.randrange(1000)}"
+        scroll, hold = self.one("SCROLL ", "NO SCROLL ", ""), self.random.random() < 0.3
+        columns = self.one("id, v, body = payload(id, v)", "id, v, true")
+        if not hold:
+            yield Step(me, "sql", "BEGIN", ("begin",), "no tx")
+        yield Step(me, "sql", f"DECLARE {name} {scroll}CURSOR {'WITH HOLD ' if hold else ''}FOR SELECT {columns} FROM {table} WHERE {where(predicate)} AND id % {OWNERS} = {me}",
+                   ("declare", name, table, predicate, hold), "no tx" if hold else "tx")
+        for _ in range(self.random.randrange(4)):
+            yield Step(me, "sql", f"FETCH {self.one(1, 1, 5, 50)} FROM {name}", ("fetch", name), "" if hold else "tx", self.one(0, 5))
+            yield self.one(self.setting(me), self.read(me), self.write(me))
+        if scroll == "SCROLL ":
+            yield Step(me, "sql", f"MOVE ABSOLUTE 0 FROM {name}", ("rewind", name), "" if hold else "tx")
+        yield Step(me, "sql", f"FETCH ALL FROM {name}", ("fetch all", name), "" if hold else "tx")
+        yield Step(me, "sql", self.one("COMMIT", "ROLLBACK", f"CLOSE {name}; COMMIT"), ("commit",), "tx") if not hold else Step(me, "sql", f"CLOSE {name}", ("close", name))
+
+    def make_empty_cursor(self, me: int) -> Iterator[Step]:
+        """A count of rows that needs none of their columns, and goes on while others vacuum."""
+        table, predicate, name = self.table(me, 1), self.one(("all",), ("k", self.random.randrange(37)), ("id", 0, self.random.randrange(IDS))), f"e{self.random.randrange(1000)}"
+        mine = f"id % {OWNERS} = {me}"
+        condition = self.predicate(change=True)
+        yield Step(me, "sql", f"DELETE FROM {table} WHERE {mine} AND {where(condition)}", ("delete", table, condition), "no tx")
+        yield Step(me, "sql", f"BEGIN ISOLATION LEVEL REPEATABLE READ; SET LOCAL enable_seqscan = off; SET LOCAL enable_indexscan = off; SET LOCAL enable_indexonlyscan = {self.one('on', 'off')}", ("begin",), "no tx")
+        yield Step(me, "sql", f"DECLARE {name} CURSOR FOR SELECT FROM {table} WHERE {where(predicate)}", (), "tx")
+        yield Step(me, "sql", f"FETCH 1 FROM {name}", ("count", name), "tx", 5)
+        yield Step((me + 1) % OWNERS, "sql", f"VACUUM (DISABLE_PAGE_SKIPPING) {table}", (), "no tx", -1)
+        yield Step(me, "sql", f"FETCH ALL FROM {name}", ("count", name), "tx")
+        yield Step(me, "sql", f"SET LOCAL enable_seqscan = on; SET LOCAL enable_bitmapscan = off; SELECT count(*) FROM {table} WHERE {where(predicate)}", ("counted", name), "tx")
+        yield Step(me, "sql", "COMMIT", ("commit",), "tx")
+
+    def make_transaction(self, me: int) -> Iterator[Step]:
+        yield Step(me, "sql", "BEGIN", ("begin",), "no tx")
+        for _ in range(self.random.randrange(1, 4)):
+            if self.random.random() < 0.4:
+                name = self.one("a", "b")
+                yield Step(me, "sql", f"SAVEPOINT {name}", ("savepoint", name), "tx")
+                yield self.write(me)
+                if self.random.random() < 0.5:
+                    yield Step(me, "sql", f"ROLLBACK TO {name}", ("rollback to", name), "tx")
+            yield self.one(self.write, self.read)(me)
+        if self.random.random() < 0.2:
+            name = f"p{me}"
+            yield Step(me, "sql", f"PREPARE TRANSACTION '{name}'", ("prepare",), "tx")
+            yield self.read(me)
+            if self.random.random() < 0.3:
+                yield Step(me, "sql", "CHECKPOINT")
+            end = self.one("COMMIT", "ROLLBACK")
+            yield Step(me, "sql", f"{end} PREPARED '{name}'", ("finish", end), "no tx")
+        else:
+            end = self.one("COMMIT", "COMMIT", "ROLLBACK")
+            yield Step(me, "sql", end, (end.lower(),), "tx")
+
+    def setting(self, me: int) -> Step:
+        if self.random.random() < 0.6:
+            return Step(me, "sql", f"SET {self.one(*PLANS)} = {self.one('on', 'off')}")
+        name = self.one(*CHANGED)
+        return Step(me, "sql", f"SET {name} = '{self.one(*CHOICES[name])}'")
+
+    def make_setting(self, me: int) -> Iterator[Step]:
+        yield self.setting(me)
+
+    def make_reload(self, me: int) -> Iterator[Step]:
+        name = self.one(*RELOADED)
+        yield Step(-1, "reload", "", (name, self.one(*CHOICES[name])))
+
+    def make_vacuum(self, me: int) -> Iterator[Step]:
+        options = [self.one(*choice) for choice in self.random.sample(
+            (("FULL",), ("FREEZE",), ("DISABLE_PAGE_SKIPPING",), ("PARALLEL 2", "PARALLEL 0"), ("INDEX_CLEANUP on", "INDEX_CLEANUP off"), ("TRUNCATE off",), ("PROCESS_TOAST off", "PROCESS_MAIN off"),
+             ("ANALYZE",), ("BUFFER_USAGE_LIMIT 0", "BUFFER_USAGE_LIMIT '128kB'"), ("SKIP_LOCKED",)), self.random.randrange(4))]
+        if "FULL" in options and {"PARALLEL 2", "DISABLE_PAGE_SKIPPING", "PROCESS_TOAST off"} & {*options}:
+            options.remove("FULL")
+        if "FULL" in options and any(option.startswith("BUFFER_USAGE_LIMIT") for option in options) and "ANALYZE" not in options:
+            options.remove("FULL")
+        failsafe = self.random.random() < 0.1
+        if failsafe:
+            yield Step(me, "sql", "SET vacuum_failsafe_age = 0; SET vacuum_multixact_failsafe_age = 0; SET vacuum_freeze_table_age = 0", (), "no tx")
+        yield Step(me, "sql", f"VACUUM ({', '.join(options)}) {self.table(me)}" if options else f"VACUUM {self.one(self.table(me), 'heap, heap2, parts')}", (), "no tx")
+        if failsafe:
+            yield Step(me, "sql", "RESET vacuum_failsafe_age; RESET vacuum_multixact_failsafe_age; RESET vacuum_freeze_table_age", (), "no tx")
+
+    def make_maintenance(self, me: int) -> Iterator[Step]:
+        leaf = self.leaf(me)
+        yield Step(me, "sql", self.one(
+            f"ANALYZE {leaf}", f"CLUSTER {leaf} USING {leaf}_id" if "parts" not in leaf else f"CLUSTER {leaf} USING {leaf}_id_idx", f"REINDEX TABLE {leaf}", f"REINDEX TABLE CONCURRENTLY {leaf}",
+            f"ALTER TABLE {leaf} SET TABLESPACE {self.one('aside', 'pg_default')}", f"ALTER TABLE {leaf} SET (fillfactor = {self.one(30, 90)})",
+            f"ALTER INDEX heap_id SET TABLESPACE {self.one('aside', 'pg_default')}", "REFRESH MATERIALIZED VIEW mat", "REFRESH MATERIALIZED VIEW CONCURRENTLY mat",
+            f"ALTER TABLE {(name := self.one('heap', 'heap2', 'unlogged'))} ADD COLUMN extra float8 DEFAULT random(); ALTER TABLE {name} DROP COLUMN extra", "CHECKPOINT", "SELECT nextval('counter')",
+            f"CREATE INDEX CONCURRENTLY x{me} ON {leaf} (v, id)", f"DROP INDEX IF EXISTS x{me}", f"DROP INDEX CONCURRENTLY IF EXISTS x{me}"), (), "no tx")
+
+    def make_own(self, me: int) -> Iterator[Step]:
+        """A table of the session's alone, which is emptied, dropped and made again."""
+        table, (low, high), version = f"own{me}", self.range(), self.new_version()
+        first = low + (me - low) % OWNERS
+        fill = f"INSERT INTO {table} SELECT {ROW.format(id='i', v=version)} FROM generate_series({first}, {high}, {OWNERS}) i"
+        yield Step(me, "sql", "BEGIN", ("begin",), "no tx")
+        how = self.random.randrange(4)
+        if how == 0:
+            yield Step(me, "sql", f"DROP TABLE {table}; {'; '.join(storage_sql(self.random, table, self.one('heap', 'unlogged')))}", ("clear", table), "tx")
+        elif how == 1:
+            yield Step(me, "sql", f"ALTER TABLE {table} SET {self.one('LOGGED', 'UNLOGGED')}", (), "tx")
+        else:
+            yield Step(me, "sql", f"TRUNCATE {table}", ("clear", table), "tx")
+        if how != 1:
+            yield Step(me, "sql", fill, ("insert", table, low, high, version), "tx")
+            yield self.rows(me, table, self.predicate())
+        end = self.one("COMMIT", "COMMIT", "ROLLBACK")
+        yield Step(me, "sql", end, (end.lower(),), "tx")
+
+    def make_cache(self, me: int) -> Iterator[Step]:
+        """What else reads, and what empties the cache."""
+        relation, leaf = self.relation(me), self.leaf(me)
+        fork = self.one("main", "main", "fsm", "vm", "init")
+        yield Step(me, "sql", f"SELECT pg_prewarm('{relation}', '{self.one('buffer', 'read', 'prefetch')}', '{fork}')", ("errors", "42809", "22023", "0A000"))
+        super_ = me & 2
+        choices = [f"SELECT evict_rel('{leaf}')", f"SELECT evict_rel('{leaf}')", "SELECT pg_buffercache_evict_all()", f"SELECT pg_buffercache_evict_relation('{leaf}')",
+                   "SELECT count(*) FROM pg_buffercache", "SELECT * FROM pg_buffercache_summary()", f"SELECT * FROM pgstattuple('{leaf}')", f"SELECT * FROM pgstattuple_approx('{leaf}')",
+                   f"SELECT count(*) FROM pg_visibility('{leaf}')", f"SELECT * FROM verify_heapam('{leaf}', on_error_stop => {self.one('true', 'false')}, skip => '{self.one('none', 'all-visible')}')",
+                   "SELECT bt_index_check('heap_id', true)", "SELECT autoprewarm_dump_now()"]
+        yield Step(super_, "sql", self.one(*choices), ("errors", "55000", "42P01"))
+
+    def make_streams(self, me: int) -> Iterator[Step]:
+        """Our own functions: random streams of any shape."""
+        me &= 2
+        leaf = self.one("heap", "heap2", f"temp{me}")
+        blocks = f"(SELECT (pg_relation_size('{leaf}') / 8192)::int)"
+        start, step, count = self.random.randrange(50), self.one(1, 1, 2, -1, 3, 17), self.random.randrange(1, 120)
+        shape = self.one(f"(({start} + i * {step}) % n + n) % n", f"({start} + i / {self.one(2, 3, 7)} * {self.one(1, 5)} + i % {self.one(1, 2, 3)}) % n", f"(i * i + {start}) % n",
+                         f"CASE WHEN i % {self.one(5, 20)} = 0 THEN (i * 31) % n ELSE i % n END")
+        array = f"ARRAY(SELECT {shape} FROM generate_series(0, {count}) i, (SELECT {blocks} AS n) s WHERE n > 0 ORDER BY i)"
+        yield Step(me, "sql", self.one(
+            f"SELECT count(*) FROM (SELECT {array} AS b) x, read_stream_for_blocks('{leaf}', b) r WHERE r.blocknum <> b[r.blockoff + 1]",
+            f"SELECT cardinality(b) - (SELECT count(*) FROM read_stream_for_blocks('{leaf}', b)) FROM (SELECT {array} AS b) x",
+            f"SELECT sum(r.nblocks) - n FROM (SELECT {blocks} AS n) x, read_buffers('{leaf}', 0, n) r GROUP BY n"), ("none",))
+
+    def make_database(self, me: int) -> Iterator[Step]:
+        me &= 2
+        name, errors = f"copy{me}", ("errors", "42P04", "3D000", "55006")
+        yield Step(me, "sql", f"CREATE DATABASE {name} TEMPLATE template0 STRATEGY {self.one('wal_log', 'file_copy')} TABLESPACE {self.one('pg_default', 'aside')}", errors, "no tx")
+        if self.random.random() < 0.4:
+            yield Step(me, "sql", f"ALTER DATABASE {name} SET TABLESPACE {self.one('pg_default', 'aside')}", errors, "no tx")
+        if self.random.random() < 0.5:
+            yield Step(me, "sql", f"DROP DATABASE {name}", errors, "no tx")
+
+    def make_spoiled(self, me: int) -> Iterator[Step]:
+        """A table that nobody else knows is spoiled, and looked at by what must report that, and go on."""
+        me &= 2
+        how = self.one("corrupt_header => true", "corrupt_checksum => true", "zero => true")
+        yield Step(me, "sql", f"CREATE TABLE bad{me} AS SELECT i AS id, repeat('x', 200) AS body FROM generate_series(1, 500) i; CREATE INDEX bad{me}_id ON bad{me} USING {self.one('btree', 'hash')} (id)", (), "no tx")
+        yield Step(me, "sql", "CHECKPOINT", (), "no tx")
+        yield Step(me, "sql", f"SELECT modify_rel_block('bad{me}', {self.random.randrange(10)}, {how})", ("spoil",), "no tx")
+        for _ in range(2):
+            yield Step(me, "sql", self.one(f"SELECT count(*) FROM verify_heapam('bad{me}', on_error_stop => true)", f"SELECT count(*) FROM bad{me}", f"SELECT pg_prewarm('bad{me}')",
+                                           f"VACUUM bad{me}", f"SELECT * FROM pgstattuple('bad{me}')", f"SELECT count(*) FROM bad{me} WHERE id = 7"), ("errors", "XX001", "58030", "XX002", "42P01", "0A000"), "no tx")
+        yield Step(me, "sql", f"SELECT grow_rel('bad{me}_id', {self.one(1, 3)})", ("errors", "XX001", "42P01"), "no tx")
+        # pgstatindex() is left out: an assertion of 18 and 19 fails at a page that was never written
+        yield Step(me, "sql", self.one(f"SELECT * FROM pgstattuple('bad{me}_id')", f"SELECT * FROM pgstathashindex('bad{me}_id')"),
+                   ("errors", "0A000", "42809", "42P01"), "no tx")
+        yield Step(me, "sql", f"DROP TABLE bad{me}", (), "no tx")
+
+    # faults
+
+    def fault(self) -> Step:
+        victim = self.random.randrange(OWNERS)
+        leaf = self.leaf(victim)
+        return self.one(
+            Step(-1, "interrupt", "", ("pg_cancel_backend", victim)), Step(-1, "interrupt", "", ("pg_cancel_backend", victim)), Step(-1, "interrupt", "", ("pg_terminate_backend", victim)),
+            Step(-1, "below", "", (0, self.one(1, 3))), Step(-1, "below", "", (1, self.one(1, 2))),
+            Step(-1, "gate", f"SELECT io_hold('{leaf}', max_reads => {self.one(1, 3)})"), Step(-1, "gate", "SELECT io_release_all()"), Step(-1, "gate", "SELECT io_release_all()"),
+            Step(-1, "gate", "SELECT io_hold_end()"), Step(-1, "gate", f"SELECT io_device('{self.one(1, 2)}ms', {self.one(1, 4, 32)}, {self.one(0, 0.9)}, rel => '{leaf}')"),
+            Step(-1, "gate", f"SELECT io_device_end('{leaf}')"),
+            Step(-1, "gate", f"SELECT io_fail('{leaf}', -5, times => {self.one(1, 2)}, skip => {self.one(0, 3)})"),
+            Step(-1, "gate", f"SELECT io_fail('{leaf}', {self.one(4096, 8192, 20000, 65536)}, times => {self.one(1, 5, 50)}, skip => {self.one(0, 2)})"))
+
+    def steps(self, phases: int, length: int) -> Iterator[Step]:
+        """Interleaves the sessions' pieces of work; after each phase all is looked at."""
+        kinds = self.kinds()
+        names = [name for name in kinds if self.weights[name]]
+        weights = [self.weights[name] for name in names]
+        for phase in range(phases):
+            faults = self.faults and self.random.random() < 0.5
+            work: list[Iterator[Step]] = [iter(()) for _ in range(OWNERS)]
+            for _ in range(length):
+                me = self.random.randrange(OWNERS)
+                step = next(work[me], None)
+                while step is None:
+                    work[me] = kinds[self.random.choices(names, weights)[0]](me)
+                    step = next(work[me], None)
+                yield step
+                if self.random.random() < 0.03:
+                    yield Step(-1, "watch", "", (self.one(1, 5),))
+                if faults and self.random.random() < 0.1:
+                    yield self.fault()
+            if phase == phases - 1 or self.random.random() < 0.3:
+                yield Step(-1, self.one("crash", "restart", "kill"), "", (self.random.randrange(OWNERS),))
+            yield Step(-1, "check", "", (phase,))
+            yield Step(-1, "probe", "", (self.random.randrange(1 << 30),))

@@ -1,0 +1,144 @@
+"""What is judged when all is quiet, without a stored answer."""
+
+import re
+from functools import partial
+from itertools import cycle, islice
+from typing import TYPE_CHECKING
+
+from ..project import wait_for
+from .configuration import SHARED
+from .model import OBSERVER, TERM, checksum, describe_difference
+from .script import OWNERS
+
+if TYPE_CHECKING:
+    from .driver import Driver
+
+#: ways to read a table that must all give the same rows
+PLANS = {
+    "sequential": "enable_indexscan = off; SET enable_bitmapscan = off; SET enable_indexonlyscan = off; SET max_parallel_workers_per_gather = 0",
+    "index": "enable_seqscan = off; SET enable_bitmapscan = off; SET enable_indexonlyscan = off; SET max_parallel_workers_per_gather = 0",
+    "index only": "enable_seqscan = off; SET enable_bitmapscan = off; SET enable_indexonlyscan = on; SET max_parallel_workers_per_gather = 0",
+    "bitmap": "enable_seqscan = off; SET enable_indexscan = off; SET enable_indexonlyscan = off; SET work_mem = '64kB'",
+    "parallel": "enable_seqscan = on; SET enable_indexscan = off; SET max_parallel_workers_per_gather = 2; SET enable_bitmapscan = off; SET effective_io_concurrency = 3; SET io_combine_limit = 5",
+}
+UNNAMED = ("SELECT a.backend_type, a.wait_event_type, a.wait_event FROM pg_stat_activity a WHERE a.wait_event IS NOT NULL AND wait_event_type NOT IN ('Extension', 'InjectionPoint')"
+                       " AND NOT EXISTS (SELECT FROM pg_wait_events w WHERE w.type = a.wait_event_type AND w.name = a.wait_event)")
+LOG = re.compile(r"PANIC|TRAP|terminated by signal|FATAL|ERROR|WARNING|could not")
+#: of the log, after a fault or a crash that was asked for
+EXPECTED_LOG = re.compile("terminating|shutting down|starting up|in recovery mode|could not send data to client|canceling|connection to client lost|not yet accepting|recovery mode|aborting any|"
+                          "could not receive data from client|must specify .restore_command|startup process|could not open directory|useless files|not currently accepting connections|database .* does not exist|parallel worker|due to administrator|could not write to the|deadlock|conflicts? with|archive|cached plan")
+
+
+def look(driver: "Driver") -> None:
+    driver.looks += 1
+    for check in (log, rows, indexes, leftovers, processes, synced):
+        check(driver)
+    log(driver)
+
+
+def log(driver: "Driver") -> None:
+    for line in driver.cluster.new_log_lines():
+        pid, kind, state, text = ([*line.split("|", 3), "", "", ""])[:4]
+        if not LOG.search(text):
+            continue
+        if driver.killed and re.search("signal 9|signal 15", line):
+            continue
+        if re.search("PANIC|TRAP|was terminated by signal", line):
+            driver.fail(f"log: {line}")
+        if kind in ("client backend", "parallel worker", "") or EXPECTED_LOG.search(text) or driver.failing or driver.full or driver.spoiled:
+            # its client has judged it, or a fault explains it
+            continue
+        driver.fail(f"log: {line}")
+    if trap := next((line for line in driver.cluster.log.read_text(errors="replace").splitlines() if "TRAP:" in line), None):
+        driver.fail(f"log: {trap}")
+
+
+def rows(driver: "Driver") -> None:
+    """Each table has the rows of the model, whatever the plan, in the cache and after eviction."""
+    evict = driver.killed
+    for at, table in enumerate([*SHARED, *(f"own{number}" for number in range(OWNERS))]):
+        expected = {row: version for owner in driver.owners for row, version in owner.now.get(table, {}).items()}
+        wanted = (*checksum(expected), 0)
+        # by all plans in the course of a run
+        for plan, settings in islice(cycle(PLANS.items()), driver.looks + at, driver.looks + at + 2):
+            columns = TERM if plan == "index only" else f"{TERM}), count(*) FILTER (WHERE body IS DISTINCT FROM payload(id, v) OR k <> id % 37"
+            column = f"count(*), coalesce(sum({columns}), 0)" if plan == "index only" else f"count(*), coalesce(sum({TERM}), 0), count(*) FILTER (WHERE body IS DISTINCT FROM payload(id, v) OR k <> id % 37)"
+            if evict and "parts" not in table:
+                driver.ask(f"SELECT pg_buffercache_evict_relation('{table}')")
+            evict = not evict
+            driver.observer().execute(f"SET {settings}")
+            [found] = driver.ask(f"SELECT {column} FROM {table} WHERE id >= 0")
+            driver.observer().execute(OBSERVER)
+            if tuple(map(int, found)) != wanted[:len(found)]:
+                actual = dict(driver.ask(f"SELECT id, v FROM {table} WHERE id >= 0"))
+                driver.fail(f"{table} by {plan} scan: {tuple(map(int, found))}, not {wanted}: {describe_difference(expected, actual)}")
+
+
+def indexes(driver: "Driver") -> None:
+    """Indexes agree with heaps, heaps with themselves, and the visibility map with both."""
+    for (name,) in driver.ask("SELECT c.oid::regclass FROM pg_index i JOIN pg_class c ON c.oid = indexrelid JOIN pg_am a ON a.oid = relam"
+                              " WHERE amname = 'btree' AND relkind = 'i' AND indisvalid AND relpersistence <> 't' AND relnamespace = 'public'::regnamespace"):
+        driver.ask(f"SELECT bt_index_check('{name}', true)")
+    for (name,) in driver.ask("SELECT oid::regclass FROM pg_class WHERE relkind IN ('r', 't', 'm') AND relpersistence <> 't' AND (relnamespace = 'public'::regnamespace"
+                              " OR oid IN (SELECT reltoastrelid FROM pg_class WHERE relnamespace = 'public'::regnamespace))"):
+        if found := driver.ask(f"SELECT * FROM verify_heapam('{name}', check_toast => true)"):
+            driver.fail(f"verify_heapam({name}): {found[:3]}")
+        if found := driver.ask(f"SELECT * FROM pg_check_frozen('{name}')"):
+            driver.fail(f"pg_check_frozen({name}): {found[:3]}")
+        if found := driver.ask(f"SELECT * FROM pg_check_visible('{name}')"):
+            driver.fail(f"pg_check_visible({name}): {found[:3]}")
+
+
+def leftovers(driver: "Driver") -> None:
+    """Nothing is left when nothing happens: pins, handles, I/O in progress, temporary files, held reads."""
+    questions = {
+        "pinned buffers": "SELECT relfilenode, relblocknumber, pinning_backends FROM pg_buffercache WHERE pinning_backends > 0",
+        "handles in use": "SELECT * FROM pg_aios WHERE state <> 'COMPLETED_SHARED' AND pid IN (SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid())",
+        "held reads": "SELECT * FROM io_held",
+        "temporary files": "SELECT * FROM pg_ls_tmpdir()",
+    }
+    for what, question in questions.items():
+        if not wait_for(partial(nothing, driver, question), 8, 0.02):
+            driver.fail(f"{what} are left: {driver.ask(question)[:5]}")
+
+
+def nothing(driver: "Driver", question: str) -> bool:
+    return not driver.ask(question)
+
+
+def processes(driver: "Driver") -> None:
+    """The same processes as before, with their titles, and waits that have names."""
+    if driver.killed and not wait_for(lambda: driver.titles_before <= driver.processes(), 8, 0.05):
+        driver.fail(f"processes that do not come back: {driver.titles_before - driver.processes()}")
+    if wrong := driver.ask(UNNAMED):
+        driver.fail(f"waits without a name: {wrong}")
+    # by its number of a process, its title
+    for kind, title in driver.ask("SELECT backend_type, encode(pg_read_binary_file('/proc/' || pid || '/cmdline', 0, 4000, true), 'escape') FROM pg_stat_activity WHERE backend_type IN"
+                                  " ('io worker', 'checkpointer', 'background writer', 'walwriter', 'walsummarizer', 'autovacuum launcher', 'logical replication launcher')"):
+        if title is not None and (not title.startswith(f"postgres: {kind}") or title.count(kind) > 1):
+            driver.fail(f"the title of a process of type {kind} is {title[:60]!r}")
+    if missing := driver.ask("SELECT DISTINCT backend_type FROM pg_stat_activity WHERE backend_type NOT IN ('logical replication launcher', 'test_aio gate', 'parallel worker', 'archiver', 'logger')"
+                             " AND backend_type NOT LIKE 'autoprewarm%' EXCEPT SELECT backend_type FROM pg_stat_io"):
+        driver.fail(f"processes without rows in pg_stat_io: {missing}")
+
+
+def watch(driver: "Driver") -> None:
+    """Views of what is going on, while it goes on: they have the names that the manual has, and reading them does no harm."""
+    if wrong := driver.ask("SELECT DISTINCT operation, state, target, result FROM pg_aios WHERE operation NOT IN ('invalid', 'readv', 'writev') OR target NOT IN ('invalid', 'smgr')"):
+        driver.fail(f"pg_aios: {wrong}")
+    if wrong := driver.ask(UNNAMED):
+        driver.fail(f"waits without a name: {wrong}")
+
+
+def synced(driver: "Driver") -> None:
+    """A checkpoint syncs each file that was written before it began."""
+    below = driver.cluster.below
+    if below and driver.script.settings.get("fsync", "on") == "on":
+        until = below.last()
+        driver.ask("CHECKPOINT")
+        # CREATE DATABASE that fails may leave files (doc/reports.md)
+        databases = {"global", *(str(row[0]) for row in driver.ask("SELECT oid FROM pg_database"))}
+        if files := below.not_synced(until, databases):
+            driver.fail(f"files that the checkpoint has not synced: {files[:5]}")
+
+
