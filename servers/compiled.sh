@@ -123,7 +123,7 @@ choose_build() {
 	build=$cache/build/$(printf '%s\n' "$how" "$path" "${arguments[@]}" | sha256sum | cut -c1-16)
 }
 
-# compile_server NAME LOG: compiles what has changed of server NAME in $build, and puts it into $build/stage.
+# compile_server NAME LOG: compiles what has changed of server NAME in $build.
 compile_server() {
 	local name=$1 log=$2
 	# compiled otherwise by servers/variant, which did not come to its end
@@ -132,7 +132,7 @@ compile_server() {
 	update_source "$name" >"$log" 2>&1 || { cat "$log" >&2 && return 1; }
 	[ -x "$build/source/configure" ] || die "there is no source of PostgreSQL at ${name#*:}" "it has no configure"
 	! is_root || { chown "$(ordinary_user)" "$build" && chown -R "$(ordinary_user)" "$build"/{objects,stage} "$cache/ccache"; }
-	in_build "$name" "$log" configure "${arguments[@]}" && in_build "$name" "$log" build && in_build "$name" "$log" install || return 1
+	in_build "$name" "$log" configure "${arguments[@]}" && in_build "$name" "$log" build || return 1
 	# the last four are kept, and servers of work trees that have been edited since for a week
 	touch "$build"
 	find "$cache/build" -mindepth 1 -maxdepth 1 -printf '%T@ %p\n' | sort -rn | sed '1,4d; s/^[^ ]* //' | xargs -r -d '\n' rm -rf
@@ -193,6 +193,6 @@ provide_compiled() {
 	esac
 	choose_build "$name"
 	[ -z "${again:-}" ] || rm -rf "$build"
-	compile_server "$name" "$log" || return 1
+	compile_server "$name" "$log" && in_build "$name" "$log" install || return 1
 	publish_server "$name" "$cache/$label" "${from[@]}"
 }

@@ -180,7 +180,7 @@ with_each_io_method('worker; long: all', sub {
 for_each_io_method('io_uring; long: all', sub {
 	$aio->scenario('at random', with_kind('alice', 200, sub ($alice, $t, $) {
 		my @wrong;
-		for my $seed (1 .. only_long() ? 25 : 60)
+		for my $seed (1 .. (only_long() ? 25 : 60))
 		{
 			my $state = $seed;
 			my $rand = sub ($n) { $state = ($state * 1103515245 + 12345) % 2**31; return int($state / 65536) % $n };
