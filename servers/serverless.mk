@@ -91,7 +91,6 @@ check:
 	@$(first) servers/run --data '$(server)' "$$PWD/servers/check"
 ifdef is_whole
 	@bench/explorer --if-possible --self-test --server '$(server)' --staged "$$(servers/run '$(server)' pwd)/stage"
-	@bench/fuzz --if-possible --minutes 0.15 --server '$(server)' --staged "$$(servers/run '$(server)' pwd)/stage"
 endif
 
 check-long:

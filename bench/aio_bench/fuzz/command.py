@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 METHODS = ("worker", "io_uring", "sync")
 #: so long a failure is made smaller
-SHRINK_SECONDS = 120
+SHRINK_SECONDS = 60
 FOUND = project.ROOT / "build" / "fuzz"
 
 

@@ -135,4 +135,5 @@ def draw_setup(random: Random, shape: dict[str, Any]) -> list[str]:
     for owner in range(4):
         made += storage_sql(random, f"own{owner}", random.choice(("heap", "heap", "unlogged")))
         made += [f"INSERT INTO own{owner} SELECT {ROW.format(id='i', v=0)} FROM generate_series({owner}, {FILLED - 1}, 4) i"]
-    return [*made, "RESET SESSION AUTHORIZATION", "CHECKPOINT"]
+    # who may only read
+    return [*made, "RESET SESSION AUTHORIZATION", "CREATE ROLE reader; GRANT reader TO app; GRANT SELECT ON heap, heap2, parts, mat TO reader", "CHECKPOINT"]

