@@ -1,9 +1,7 @@
 # Bugs that SQL alone shows (doc/reports.md).
-#
-# io_methods: worker; long: all
 use TestAio;
 
-for_each_io_method(sub {
+for_each_io_method('worker; long: all', sub {
 	# the transaction's entries stay in the indexes, and the table's old file returns
 	$aio->scenario('SET TABLESPACE, INSERT and ROLLBACK', with('alice', sub ($alice) {
 		my $t = 'scenario.h';

@@ -1,9 +1,7 @@
 # Bugs that others have reported, and for which a fix is under discussion (doc/reports.md#known-by-name).
-#
-# io_methods: worker; long: all
 use TestAio;
 
-with_each_io_method(sub {
+with_each_io_method('worker; long: all', sub {
 	# the end of a read stream waits for reads that nobody wants; here, a rescan is the end
 	$aio->scenario('a rescan', with('alice', 60, sub ($alice, $t) {
 		$aio->sql('CREATE SEQUENCE scenario.s');
@@ -88,8 +86,7 @@ with_each_io_method(sub {
 });
 
 # autoprewarm keeps the lock on a table until it has loaded all of it.
-# io_methods: worker
-for_each_io_method(sub {
+for_each_io_method('worker', sub {
 	$aio->scenario('TRUNCATE during autoprewarm', sub {
 		# the lock of a prepared transaction keeps autoprewarm from going on after the restart
 		$aio->sql('CREATE TABLE scenario.first AS SELECT 1');
