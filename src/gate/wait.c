@@ -17,8 +17,7 @@ typedef enum WaitAction
 	WAIT_HELD,					/* sleep: the read is held */
 	WAIT_SPIN,					/* it is completed in a moment */
 	WAIT_PERFORM,				/* this process has claimed the read */
-	WAIT_BYPASS,				/* likewise, since others wait for this
-								 * process */
+	WAIT_BYPASS,				/* likewise: others wait for the process */
 } WaitAction;
 
 /* A process's wait, and what was decided last about it. */
@@ -43,14 +42,12 @@ typedef struct Wait
 /* how late the worker may be, and how often to look where it does not wake us */
 #define LOOK_EVERY NS_PER_S
 
-/* for how long the present statement has waited for held reads */
-static TimestampTz waited_in = -1;
-static IoTime waited;
-
 /* how long an auxiliary process that has lost its patience has none */
 #define IMPATIENT_FOR (10 * NS_PER_S)
 
-/* the statement in which this process has lost its patience, and when */
+/* for how long this statement has waited for held reads; where patience was lost, and when */
+static TimestampTz waited_in = -1;
+static IoTime waited;
 static TimestampTz impatient_in = -1;
 static IoTime impatient_since;
 
@@ -65,7 +62,7 @@ patience_ends(const Wait *wait, const GateIo *io)
 	bool		has_none = impatient_in == GetCurrentStatementStartTimestamp() &&
 		(MyProcNumber < MaxBackends || wait->began < impatient_since + IMPATIENT_FOR);
 
-	return has_none ? wait->began : wait->began + io->effect.patience;
+	return wait->began + (has_none ? 0 : io->effect.patience);
 }
 
 /*
