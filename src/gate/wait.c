@@ -59,10 +59,10 @@ static IoTime impatient_since;
 static IoTime
 patience_ends(const Wait *wait, const GateIo *io)
 {
-	bool		has_none = impatient_in == GetCurrentStatementStartTimestamp() &&
-		(MyProcNumber < MaxBackends || wait->began < impatient_since + IMPATIENT_FOR);
-
-	return wait->began + (has_none ? 0 : io->effect.patience);
+	if (impatient_in == GetCurrentStatementStartTimestamp() &&
+		(MyProcNumber < MaxBackends || wait->began < impatient_since + IMPATIENT_FOR))
+		return wait->began;
+	return wait->began + io->effect.patience;
 }
 
 /*
@@ -280,9 +280,8 @@ gate_wait(PgAioHandle *ioh, uint64 generation)
 		CHECK_FOR_INTERRUPTS();
 	}
 	ConditionVariableCancelSleep();
-	if (was_held)
-	{
-		waited += io_now() - wait.began;
-		gate_hold_wakeup(ioh, generation);
-	}
+	if (!was_held)
+		return;
+	waited += io_now() - wait.began;
+	gate_hold_wakeup(ioh, generation);
 }
