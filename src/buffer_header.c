@@ -7,16 +7,6 @@
  */
 #include "test_aio.h"
 
-/* Returns the descriptor of a buffer in either pool. */
-BufferDesc *
-get_buffer_descriptor(Buffer buffer)
-{
-	Assert(BufferIsValid(buffer));
-
-	return BufferIsLocal(buffer) ? GetLocalBufferDescriptor(-buffer - 1) :
-		GetBufferDescriptor(buffer - 1);
-}
-
 /* Returns the state of a buffer in either pool, and gets the tag of that moment. */
 BufferState
 read_buffer_header(BufferDesc *desc, BufferTag *tag)

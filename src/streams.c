@@ -30,7 +30,7 @@ typedef struct Numbers
 typedef struct Walk
 {
 	Relation	rel;
-	ForkNumber	forknum;
+	BufferTag	tag;			/* of the consumer's block */
 	Numbers		blocks;
 	Numbers		pause_at;
 	Numbers		reset_at;
@@ -149,10 +149,8 @@ walk_on(Walk *walk, ReadStream *stream)
 {
 	void	   *data = NULL;
 	Buffer		buffer = next_buffer(walk, stream, walk->data_size > 0 ? &data : NULL);
-	BlockNumber wanted = walk->blocks.values[walk->position];
 	BufferDesc *desc;
 	BufferState state;
-	RelFileLocator file;
 
 	if (unlikely(!BufferIsValid(buffer)))
 		ereport(ERROR, errcode(ERRCODE_DATA_CORRUPTED),
@@ -160,23 +158,23 @@ walk_on(Walk *walk, ReadStream *stream)
 
 	desc = get_buffer_descriptor(buffer);
 	state = buffer_state_read(desc);
-	file = BufTagGetRelFileLocator(&desc->tag);
+	walk->tag.blockNum = walk->blocks.values[walk->position];
 	if (unlikely(BUF_STATE_GET_REFCOUNT(state) == 0 || !(state & BM_VALID)))
 		ereport(ERROR, errcode(ERRCODE_DATA_CORRUPTED),
 				errmsg("read stream returned buffer %d %s", buffer,
 					   state & BM_VALID ? "unpinned" : "not valid"));
-	if (unlikely(!RelFileLocatorEquals(file, walk->rel->rd_locator) ||
-				 BufTagGetForkNum(&desc->tag) != walk->forknum || desc->tag.blockNum != wanted))
+	if (unlikely(!BufferTagsEqual(&desc->tag, &walk->tag)))
 		ereport(ERROR, errcode(ERRCODE_DATA_CORRUPTED),
 				errmsg("read stream returned buffer %d, which does not hold block %u of relation \"%s\"",
-					   buffer, wanted, RelationGetRelationName(walk->rel)),
+					   buffer, walk->tag.blockNum, RelationGetRelationName(walk->rel)),
 				errdetail("It holds block %u of fork \"%s\" of file %u/%u/%u.", desc->tag.blockNum,
-						  forkNames[BufTagGetForkNum(&desc->tag)], file.spcOid, file.dbOid, file.relNumber));
+						  forkNames[BufTagGetForkNum(&desc->tag)], desc->tag.spcOid, desc->tag.dbOid,
+						  BufTagGetRelNumber(&desc->tag)));
 	for (int i = 0; i < walk->data_size; i++)
 		if (unlikely(((char *) data)[i] != data_byte(walk, walk->position, i)))
 			ereport(ERROR, errcode(ERRCODE_DATA_CORRUPTED),
 					errmsg("read stream returned wrong per-buffer data"),
-					errdetail("Position %d, block %u, byte %d.", walk->position, wanted, i));
+					errdetail("Position %d, block %u, byte %d.", walk->position, walk->tag.blockNum, i));
 	walk->position++;
 
 	return buffer;
@@ -208,6 +206,7 @@ read_stream_for_blocks(PG_FUNCTION_ARGS)
 	ReadStream *stream;
 
 	walk.blocks = blocks_arg(fcinfo, 1, walk.rel, MAIN_FORKNUM);
+	InitBufferTag(&walk.tag, &walk.rel->rd_locator, MAIN_FORKNUM, 0);
 	InitMaterializedSRF(fcinfo, 0);
 
 	/* a stream that does not batch waits for what it has just started */
@@ -331,6 +330,7 @@ Datum
 read_stream_run(PG_FUNCTION_ARGS)
 {
 	Walk		walk = {.rel = open_relation_for_io(fcinfo, PG_GETARG_OID(0), AccessShareLock)};
+	ForkNumber	forknum;
 	int32		nruns = PG_GETARG_INT32(3);
 	int			flags = (PG_GETARG_BOOL(4) ? READ_STREAM_MAINTENANCE : 0) |
 		(PG_GETARG_BOOL(5) ? READ_STREAM_SEQUENTIAL : 0) |
@@ -345,11 +345,12 @@ read_stream_run(PG_FUNCTION_ARGS)
 	ReadCounts	after;
 	Row		   *row = row_begin(fcinfo);
 
-	walk.forknum = fork_arg(fcinfo, 2, walk.rel);
+	forknum = fork_arg(fcinfo, 2, walk.rel);
+	InitBufferTag(&walk.tag, &walk.rel->rd_locator, forknum, 0);
 	check_range("nruns", nruns, 1, MAX_RUNS);
 	walk.data_size = PG_GETARG_INT32(8);
 	check_range("per_buffer_data", walk.data_size, 0, MAX_PER_BUFFER_DATA);
-	walk.blocks = blocks_arg(fcinfo, 1, walk.rel, walk.forknum);
+	walk.blocks = blocks_arg(fcinfo, 1, walk.rel, forknum);
 	walk.pause_at = positions_arg(fcinfo, 9, "pause_at", walk.blocks.n);
 	if (walk.pause_at.n > 0 && !STREAM_CAN_PAUSE)
 		ereport(ERROR, errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -367,7 +368,7 @@ read_stream_run(PG_FUNCTION_ARGS)
 
 		walk.position = walk.resets = 0;
 		look_ahead(&walk);
-		stream = read_stream_begin_relation(flags, strategy, walk.rel, walk.forknum,
+		stream = read_stream_begin_relation(flags, strategy, walk.rel, forknum,
 											next_block, &walk, walk.data_size);
 		stream_count(stream, &stats);
 		while (walk.position < (end_at >= 0 ? end_at : walk.blocks.n))

@@ -44,8 +44,14 @@ extern void row_set_file(Row *row, bool known, const RelFileLocator *rlocator);
 extern void row_put(Row *row);
 extern Datum row_result(Row *row);
 
+/* Returns the descriptor of a buffer in either pool. */
+static inline BufferDesc *
+get_buffer_descriptor(Buffer buffer)
+{
+	return BufferIsLocal(buffer) ? GetLocalBufferDescriptor(-buffer - 1) : GetBufferDescriptor(buffer - 1);
+}
+
 /* buffer_header.c: what takes the lock of a buffer's header */
-extern BufferDesc *get_buffer_descriptor(Buffer buffer);
 extern BufferState read_buffer_header(BufferDesc *desc, BufferTag *tag);
 extern bool refer_to_buffer(BufferDesc *desc, const BufferTag *tag);
 extern void drop_buffer_reference(BufferDesc *desc);
