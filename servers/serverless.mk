@@ -52,8 +52,8 @@ help:
 # make check-long      all tests, with each io_method, every wait against every end,
 #                      recordings, all of the explorer's scenarios, with two failures
 #                      in a schedule, and two minutes of bench/fuzz with each io_method
-#     BEFORE=NAME          … recordings are compared with those of this server, by default of the one
-#                          that "servers/before SERVER" tells
+#     BEFORE=NAME          … recordings are compared with those of this server; else each
+#                          script runs twice
 # make check-all       the tests of "make check", without the explorer, on the servers of
 #                      "make servers"
 # make psql            psql on a server of its own, which lives as long as psql runs and
@@ -83,7 +83,7 @@ help:
 is_whole := $(if $(filter environment command,$(origin REGRESS) $(origin PROVE_TESTS))$(filter no,$(GATE)),,yes)
 
 # recordings of the server before are needed if any are made
-before := $(if $(is_whole)$(findstring recordings,$(PROVE_TESTS)),servers/compare --before '$(or $(BEFORE),-)' '$(server)',:)
+before := $(if $(is_whole)$(findstring recordings,$(PROVE_TESTS)),servers/compare --before '$(or $(BEFORE),$(server))' '$(server)',:)
 first = $(if $(CHANGED),TEST_AIO_FIRST="$$(bench/changed '$(server)' $(filter-out 1,$(CHANGED)))" && export TEST_AIO_FIRST &&)
 
 check:
