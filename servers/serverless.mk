@@ -10,7 +10,7 @@ MAKEOVERRIDES := $(subst @@,\ ,$(filter $(addsuffix =%,with_llvm CC CLANG CFLAGS
 
 ifeq ($(own_server),)
 # the first that has assertions and injection points
-server := $(or $(SERVER),$(firstword $(shell servers/names instrumented)))
+server := $(or $(SERVER),$(firstword $(shell servers/provide --names instrumented)))
 provide = servers/provide '$(server)'
 else
 ifneq ($(SERVER),)
@@ -59,7 +59,7 @@ help:
 #                      CC=clang or gcc
 # make indent          format the C sources as PostgreSQL's pgindent does, Perl by perltidy
 # make dist            make build/dist/test_aio-VERSION.zip, as PGXN wants it
-# make deb             as root: build, check, install, test and remove the Debian packages
+# make deb             as root: build, check, install and test the Debian packages
 # make clean           remove what was built here; make distclean: also "build"
 # END
 
@@ -80,7 +80,7 @@ endif
 check-long:
 	@$(provide)
 	@recordings=$$($(before)) && \
-		TEST_AIO_LONG=1 TEST_AIO_WAITS=all TEST_AIO_COMPARE_WITH=$$recordings servers/run --data '$(server)' "$$PWD/servers/check"
+		TEST_AIO_LONG=1 TEST_AIO_WAITS=all TEST_AIO_COMPARE_WITH=$$recordings servers/run $${recordings:+--read $$recordings} --data '$(server)' "$$PWD/servers/check"
 ifdef is_whole
 	@bench/explorer --if-possible --server '$(server)' --tier long --staged "$$(servers/run '$(server)' pwd)/stage"
 	@for method in worker io_uring sync; do \
@@ -88,14 +88,14 @@ ifdef is_whole
 endif
 
 # an interrupt is meant for the statement that psql runs
-psql: server := $(if $(own_server)$(SERVER),$(server),$(lastword $(shell servers/names stock)))
+psql: server := $(if $(own_server)$(SERVER),$(server),$(lastword $(shell servers/provide --names stock)))
 psql:
 	@$(provide)
 	@trap '' INT; servers/run '$(server)' "$$PWD/servers/psql"
 
 # Python itself may not be there; else the demo tells once what is missing
 demo:
-	@/usr/bin/python3 -c '' || servers/provide bench $(if $(own_server),,$(shell servers/names stock))
+	@/usr/bin/python3 -c '' || servers/provide bench $(if $(own_server),,$(shell servers/provide --names stock))
 	@bench/demo
 
 servers:
