@@ -31,7 +31,7 @@ endif
 PG_CONFIG ?= pg_config
 
 # These need no server, and define targets that PGXS has its own mind about.
-serverless = help check check-long check-all coverage psql demo mutants servers structure strict readme indent dist deb clean distclean
+serverless = help check check-long psql demo servers structure strict indent dist deb clean distclean
 goals = $(or $(MAKECMDGOALS),all)
 
 ifeq ($(filter-out $(serverless),$(goals)),)

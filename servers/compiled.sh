@@ -6,7 +6,7 @@
 # and the cache may be seen at another place by another user.
 configured_prefix=/test_aio
 
-# The unpacked release of a major version; servers/source prints it.
+# The unpacked release of a major version; servers/provide --source prints it.
 source_release_dir() { printf '%s\n' "$cache/source-$1"; }
 
 # Whatever the release is, from this suite, or from those to which a package moves on.

@@ -10,7 +10,7 @@ MAKEOVERRIDES := $(subst @@,\ ,$(filter $(addsuffix =%,with_llvm CC CLANG CFLAGS
 
 ifeq ($(own_server),)
 # the first that has assertions and injection points
-server := $(or $(SERVER),$(firstword $(shell servers/names instrumented)))
+server := $(or $(SERVER),$(firstword $(shell servers/provide --names instrumented)))
 provide = servers/provide '$(server)'
 else
 ifneq ($(SERVER),)
@@ -23,7 +23,7 @@ endif
 # clang is told flags that the server's compiler, gcc, knows
 strict_flags = -Werror $(if $(findstring clang,$(CC)),-Wno-unknown-warning-option -Wno-ignored-optimization-argument)
 
-.PHONY: help check check-long check-all coverage psql demo mutants servers structure strict readme indent dist deb clean distclean
+.PHONY: $(serverless)
 
 help:
 	@sed -n '/^# HELP/,/^# END/s/^# \{0,1\}//p' servers/serverless.mk | sed '1d;$$d'
@@ -31,59 +31,43 @@ help:
 # HELP
 # make                 build, for the server of PG_CONFIG (else of pg_config in PATH)
 # make install         install into that server
-# make installcheck    test the installed extension on the running server that
-#                      PGHOST and PGPORT name, and on servers of its own
-# make check           test without installing anything, on the server of PG_CONFIG
-#                      if that is set, else on an 18 with assertions and injection
-#                      points that is set up first (some minutes, once); most tests
-#                      with one io_method each
+# make installcheck    test what is installed, on the server of PGHOST and PGPORT, and on
+#                      servers of its own
+# make check           test without installing anything, most tests with one io_method:
+#                      on the server of PG_CONFIG, else on an 18 with assertions and
+#                      injection points, which is set up first (some minutes, once)
 #     SERVER=NAME          … on a server that "servers/provide --list" shows, or on one
 #                          compiled from a tree: source:/path/to/checkout[@revision]
 #     REGRESS=reads        … these regression tests only
 #     PROVE_TESTS=distance … TAP tests with this in their path, or these: t/server/streams/*.pl
 #     PROVE_FLAGS=-v       … arguments of prove
 #     GATE=no              … of a library without the I/O gate and the trace
-#     CHANGED=1            … of a tree: first the tests that execute the functions that are
-#                          not committed yet, by the last "make coverage"; else of the last
-#                          commit; CHANGED=master: of the branch
-# make coverage        which lines and branches of the server's read path the suite executes
-#     SERVER=NAME          … of this server, source:/path/to/checkout or 18-instrumented
-#     FILES='nbtree.c …'   … and of these files
+#     CHANGED=1            … of a tree: first the tests that execute the functions edited
+#                          since the last commit, else by it; CHANGED=master: by the branch
 # make check-long      all tests, with each io_method, every wait against every end,
-#                      recordings, all of the explorer's scenarios, with two failures
-#                      in a schedule, and two minutes of bench/fuzz with each io_method
-#     BEFORE=NAME          … recordings are compared with those of this server, by default of the one
-#                          that "servers/before SERVER" tells
-# make check-all       the tests of "make check", without the explorer, on the servers of
-#                      "make servers"
-# make psql            psql on a server of its own, which lives as long as psql runs and
-#                      can CREATE EXTENSION test_aio: the newest stock server
-#     SERVER=NAME          … this one
+#                      recordings, all of the explorer, and six minutes of bench/fuzz
+#     BEFORE=NAME          … recordings are compared with those of this server; else each
+#                          script runs twice
+# make psql            psql on a new server that can CREATE EXTENSION test_aio, removed at
+#                      the end: the newest stock server, or SERVER=NAME
 #     CONF='io_method=io_uring; shared_buffers=16MB'
 #                          … with these settings
-# make mutants         seed bugs into the server, one at a time: does the suite notice?
-#     MUTANTS='name …'     … these only; "bench/mutants --list" tells them
-# make demo            how much slower a read stream over repeated blocks is on 18,
-#                      and a timeline of its reads
+# make demo            how much slower a read stream over repeated blocks is on 18
 # make servers         set up the usual servers; "servers/provide --list" shows them
 # make structure       which files of src/ use which; fails on a circle
 # make strict          compile with warnings as errors, also as where there is no Linux;
 #                      CC=clang or gcc
-# make readme          make the outputs that README.md shows again; POSTGRES=/path/to/postgres
-#                      for those of a source tree
 # make indent          format the C sources as PostgreSQL's pgindent does, Perl by perltidy
 # make dist            make build/dist/test_aio-VERSION.zip, as PGXN wants it
-# make deb             as root: build, check, install, test and remove the Debian
-#                      packages in a root file system of their own
-# make clean           remove what was built here
-# make distclean       remove the work directory "build" too
+# make deb             as root: build, check, install and test the Debian packages
+# make clean           remove what was built here; make distclean: also "build"
 # END
 
 # the explorer and the generator belong to a whole run: one that REGRESS, PROVE_TESTS or GATE=no have not narrowed
 is_whole := $(if $(filter environment command,$(origin REGRESS) $(origin PROVE_TESTS))$(filter no,$(GATE)),,yes)
 
 # recordings of the server before are needed if any are made
-before := $(if $(is_whole)$(findstring recordings,$(PROVE_TESTS)),servers/compare --before '$(or $(BEFORE),-)' '$(server)',:)
+before := $(if $(is_whole)$(findstring recordings,$(PROVE_TESTS)),servers/compare --before '$(or $(BEFORE),$(server))' '$(server)',:)
 first = $(if $(CHANGED),TEST_AIO_FIRST="$$(bench/changed '$(server)' $(filter-out 1,$(CHANGED)))" && export TEST_AIO_FIRST &&)
 
 check:
@@ -96,32 +80,23 @@ endif
 check-long:
 	@$(provide)
 	@recordings=$$($(before)) && \
-		TEST_AIO_LONG=1 TEST_AIO_WAITS=all TEST_AIO_COMPARE_WITH=$$recordings servers/run --data '$(server)' "$$PWD/servers/check"
+		TEST_AIO_LONG=1 TEST_AIO_WAITS=all TEST_AIO_COMPARE_WITH=$$recordings servers/run $${recordings:+--read $$recordings} --data '$(server)' "$$PWD/servers/check"
 ifdef is_whole
 	@bench/explorer --if-possible --server '$(server)' --tier long --staged "$$(servers/run '$(server)' pwd)/stage"
 	@for method in worker io_uring sync; do \
 		bench/fuzz --if-possible --minutes 2 --method $$method --server '$(server)' --staged "$$(servers/run '$(server)' pwd)/stage" || exit 1; done
 endif
 
-coverage:
-	@bench/coverage '$(server)' $(FILES:%=--file '%')
-
-check-all:
-	@servers/check-all
-
 # an interrupt is meant for the statement that psql runs
-psql: server := $(if $(own_server)$(SERVER),$(server),$(lastword $(shell servers/names stock)))
+psql: server := $(if $(own_server)$(SERVER),$(server),$(lastword $(shell servers/provide --names stock)))
 psql:
 	@$(provide)
 	@trap '' INT; servers/run '$(server)' "$$PWD/servers/psql"
 
 # Python itself may not be there; else the demo tells once what is missing
 demo:
-	@/usr/bin/python3 -c '' || servers/provide bench $(if $(own_server),,$(shell servers/names stock))
+	@/usr/bin/python3 -c '' || servers/provide bench $(if $(own_server),,$(shell servers/provide --names stock))
 	@bench/demo
-
-mutants:
-	@bench/mutants $(MUTANTS)
 
 servers:
 	@servers/provide all
@@ -135,9 +110,6 @@ strict:
 	@$(provide)
 	@servers/run '$(server)' "$$PWD/servers/strict" '$(CC)' '$(strict_flags)'
 	@echo 'no warnings: $(CC), $(server)'
-
-readme:
-	@bench/tests/readme.py --write
 
 indent:
 	@servers/indent

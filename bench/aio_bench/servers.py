@@ -67,7 +67,7 @@ def source_of(server: str) -> Path:
     """Returns where the source of a server is, of a tree or of one that the project compiles."""
     if is_tree(server):
         return Path(split_tree(server)[0]).resolve()
-    return Path(subprocess.check_output([SCRIPTS / "source", server.partition("-")[0]], text=True).strip())
+    return Path(subprocess.check_output([SCRIPTS / "provide", "--source", server.partition("-")[0]], text=True).strip())
 
 
 def ask_scripts(words: str, *arguments: str) -> str:

@@ -7,7 +7,7 @@ README shows are printed in this order:
     bench/tests/readme.py 'make demo'
 
 Numbers may differ, and so may blanks; "…" in README stands for lines that are left out.
---write, which "make readme" does for all commands, puts the new lines into README.md.
+--write puts the new lines of all commands into README.md.
 POSTGRES names the source tree that README calls /path/to/postgres; without it the
 commands with that path are left out.
 """

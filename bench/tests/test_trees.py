@@ -55,24 +55,6 @@ int main(void) { printf("postgres (PostgreSQL) 20devel%d%d\\n", other(), H); ret
 }
 
 
-class InTree(unittest.TestCase):
-    """servers/in-tree"""
-
-    def test_perl_finds_the_modules(self) -> None:
-        tree = Path(self.enterContext(tempfile.TemporaryDirectory(prefix="aio.")))
-        modules = tree / "src/test/modules"
-        modules.mkdir(parents=True)
-        (modules / "Makefile").write_text("SUBDIRS = test_aio\n")
-        pkglibdir = subprocess.check_output([os.environ["PG_CONFIG"], "--pkglibdir"], text=True).strip()
-        for command in (f"git init -q {tree}", f"{project.ROOT}/servers/in-tree {tree}"):
-            subprocess.run(command.split(), check=True, stdout=subprocess.DEVNULL)
-        found = sorted(modules.glob("test_aio/t/**/*.pl"))
-        self.assertGreater(len(found), 50)
-        for test in found[::9]:
-            said = subprocess.run(["perl", "-c", "-I", f"{pkglibdir}/pgxs/src/test/perl", "-I", modules / "test_aio", test], capture_output=True, text=True)
-            self.assertEqual(said.returncode, 0, said.stderr)
-
-
 class Trees(unittest.TestCase):
     def setUp(self) -> None:
         self.directory = Path(self.enterContext(tempfile.TemporaryDirectory(dir="/var/tmp")))

@@ -63,7 +63,7 @@ def main(argv: list[str] | None = None) -> int:
     names = sorted(name for each in functions.values() for name in each)
     print(f"changed: {', '.join(names[:8]) or 'no function of the server'}{', …' * (len(names) > 8)}", file=sys.stderr)
     if not REACH.exists():
-        print("nothing is known of what tests execute: make coverage", file=sys.stderr)
+        print("nothing is known of what tests execute: bench/coverage SERVER", file=sys.stderr)
         return 0
     # a test may be gone since then
     found = [test for test in in_order(json.loads(REACH.read_text()), functions) if (project.ROOT / test).is_file()]
