@@ -1,6 +1,6 @@
 --
--- Reads: read_rel_block_ll(), read_buffers() and streams; bad blocks.  t/server/streams and t/server/pages have the
--- shapes and options of streams, and the messages about bad blocks.
+-- Reads: what read_buffers() says of them, arrays of blocks, kinds of relations.  t/server/streams and t/server/pages
+-- have the shapes and options of streams, and bad blocks.
 --
 \pset format unaligned
 \pset tuples_only
@@ -20,36 +20,13 @@ FROM read_buffers('reads_heap', 1, 38);
 SELECT FROM evict_rel('reads_heap');
 SELECT count(*) FROM read_stream_for_blocks('reads_heap', ARRAY[0, 3, 9]);
 SELECT blockoff, blocknum, io_reqd, nblocks FROM read_buffers('reads_heap', 0, 10);
-SET io_combine_limit = 1;
-SELECT FROM evict_rel('reads_heap');
-SELECT blockoff, blocknum, io_reqd, nblocks FROM read_buffers('reads_heap', 37, 3);
 RESET io_combine_limit;
-
--- by hand: one block, several, in a batch, without files, without waiting
-SELECT FROM evict_rel('reads_heap');
-SELECT FROM read_rel_block_ll('reads_heap', 0);
-SELECT FROM read_rel_block_ll('reads_heap', 1, 16);
-SELECT FROM read_rel_block_ll('reads_heap', 17, nblocks => 3, batchmode_enter => true, batchmode_exit => true);
-SELECT FROM read_rel_block_ll('reads_heap', 20, nblocks => 4, smgrreleaseall => true);
-SELECT FROM read_rel_block_ll('reads_heap', 24, nblocks => 4, batchmode_enter => true, smgrreleaseall => true, batchmode_exit => true);
-SELECT FROM read_rel_block_ll('reads_heap', 28, nblocks => 5, wait_complete => false);
-SELECT FROM read_rel_block_ll('reads_heap', 33, nblocks => 7, wait_complete => false, batchmode_enter => true, batchmode_exit => true);
--- what was read is what was written
-SELECT count(*), count(*) FILTER (WHERE body = repeat(md5(blk::text), 250) AND ctid = format('(%s,1)', blk)::tid) AS right
-FROM reads_heap;
--- reading again what is cached, dirty even, loses nothing
-UPDATE reads_heap SET body = repeat(md5((-blk)::text), 250) WHERE blk = 5;
-SELECT FROM generate_series(38, 40) b, read_rel_block_ll('reads_heap', b);
-SELECT blk, body = repeat(md5((-blk)::text), 250) AS right FROM reads_heap WHERE blk IN (5, 39) ORDER BY blk;
 
 -- streams: repeats get the same buffer
 SELECT FROM evict_rel('reads_heap');
 SELECT array_agg(blocknum ORDER BY blockoff), count(DISTINCT buf) FROM read_stream_for_blocks('reads_heap', ARRAY[3, 3, 4, 3, 3, 4, 5, 5]);
 -- a lower bound other than 1 is a dimension of one all the same
 SELECT blockoff, blocknum FROM read_stream_for_blocks('reads_heap', '[5:7]={7,8,9}');
--- several in one query, and one that is not read to its end
-SELECT a.blocknum, b.blocknum FROM read_stream_for_blocks('reads_heap', ARRAY[1, 2]) a, read_stream_for_blocks('reads_heap', ARRAY[2, 3]) b;
-SELECT blocknum FROM read_stream_for_blocks('reads_heap', ARRAY[7, 8, 9]) LIMIT 1;
 -- arrays that are not flat, as PL/pgSQL keeps them, and ones with a bitmap of no nulls
 DO $$
 DECLARE
@@ -79,22 +56,8 @@ SELECT FROM evict_rel('reads_temp');
 CREATE MATERIALIZED VIEW reads_matview AS SELECT * FROM reads_heap;
 CREATE SEQUENCE reads_sequence;
 SELECT evict_rel(rel), read_rel_block_ll(rel, 0), evict_rel(rel) FROM unnest(ARRAY['reads_index', 'reads_unlogged', 'reads_temp', 'reads_matview', 'reads_sequence']::regclass[]) rel;
-SELECT blockoff, blocknum, io_reqd, foreign_io, nblocks FROM read_buffers('reads_temp', 3, 5);
 SELECT blockoff, blocknum, io_reqd, foreign_io, nblocks, buf[1] < 0 AS local FROM read_buffers('reads_temp', 2, 3);
-SELECT count(*), count(*) FILTER (WHERE body = repeat(md5(CASE blk WHEN 5 THEN -blk ELSE blk END::text), 250)) AS right FROM reads_temp;
-
--- bad blocks: zeroed in the buffer pool only; a block that is rewritten has a right checksum, but its header stays
-SET client_min_messages = error;
-\set right 'SELECT string_agg(blk::text, '','' ORDER BY blk) FROM reads_heap WHERE blk < 10 AND body = repeat(md5(blk::text), 250)'
-SELECT FROM modify_rel_block('reads_heap', 3, corrupt_header => true);
-SELECT FROM modify_rel_block('reads_heap', 4, corrupt_checksum => true);
-SELECT FROM modify_rel_block('reads_heap', 6, zero => true);
-SELECT FROM read_rel_block_ll('reads_heap', 2, nblocks => 5, zero_on_error => true);
-:right;
-SELECT FROM generate_series(0, 9) b, modify_rel_block('reads_heap', b);
-SET zero_damaged_pages = on;
-:right;
-RESET zero_damaged_pages;
+SELECT count(*), count(*) FILTER (WHERE body = repeat(md5(blk::text), 250)) AS right FROM reads_temp;
 
 DROP MATERIALIZED VIEW reads_matview;
 DROP TABLE reads_heap, reads_unlogged, reads_temp;

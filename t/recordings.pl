@@ -17,9 +17,7 @@ my %params = (
 	minimal => { conf => { wal_level => 'minimal', max_wal_senders => 0 } },
 	modules => { needs => 'pg_prewarm pg_buffercache pageinspect pg_visibility pgstattuple amcheck' },
 	rewrites => { conf => { max_prepared_transactions => 2 } },
-	rings => { conf => { shared_buffers => '12MB' } },
 	steps => { needs => 'gate pg_buffercache', %stepwise },
-	steps_of_modules => { needs => 'gate pg_buffercache pg_prewarm pg_visibility pgstattuple amcheck pageinspect', %stepwise },
 	storage => { conf => { max_prepared_transactions => 2 } });
 
 if (@ARGV)

@@ -28,8 +28,7 @@ use IPC::Run ();
 use PostgreSQL::Test::Utils qw(slurp_file);
 use Test::More;
 
-our @EXPORT_OK = qw(documents examples configuration sections
-  hard_wrapped indented_sql broken_links missing_files run_examples);
+our @EXPORT_OK = qw(documents examples configuration sections broken_links missing_files run_examples);
 
 # "make check" compiles a copy of a part of the checkout, and says where the whole is
 my $root = $ENV{TEST_AIO_SOURCE} // $TestAio::root;
@@ -198,22 +197,6 @@ sub _prose ($document)
 		$fenced = !$fenced if $fence;
 		$line;
 	} split /\n/, document_text($document);
-}
-
-# Returns the lines that go on a paragraph or a list item of the line before.
-sub hard_wrapped ($document)
-{
-	my @lines = _prose($document);
-	my $is_text = sub { return $_[0] !~ /^\s*$|^#|^\||^\s*<!--|^ {4}|^!\[/ };
-	return map { $document . ':' . ($_ + 1) }
-	  grep { $is_text->($lines[$_]) && $lines[$_] !~ /^ *(?:[-*]|\d+\.) / && $is_text->($lines[ $_ - 1 ]) } 1 .. $#lines;
-}
-
-# Returns the lines of SQL that are code by indentation: nobody would run these examples.
-sub indented_sql ($document)
-{
-	my @lines = _prose($document);
-	return map { $document . ':' . ($_ + 1) } grep { $lines[$_] =~ /^ {4}(?:=# *)?(?:SELECT|CREATE|INSERT|SET|VACUUM|DROP) / } 1 .. $#lines;
 }
 
 # Returns the anchor that GitHub gives a heading.

@@ -12,7 +12,7 @@ use Test::More;
 
 use TestAio;
 
-our @EXPORT = qw($built $pg_config beside build_neighbours cannot_compile cannot_compile_library cannot_preload does_without found_library holds_reads reach_all);
+our @EXPORT = qw($built $pg_config beside build_neighbours cannot_compile cannot_compile_library cannot_preload does_without holds_reads reach_all);
 
 # The directory in which libraries are compiled.  The directory above it is known once
 # PostgreSQL::Test::Utils has been initialized, which has been done if TestAio::Preloaded runs the test.
@@ -59,16 +59,6 @@ sub cannot_compile_library ($macro, %definitions)
 		done
 		wait
 		ls $built', $macro, %definitions);
-}
-
-# Returns the library that CREATE EXTENSION finds, or undef.
-sub found_library
-{
-	chomp(my $libdir = `"$pg_config" --pkglibdir`);
-	my $settings = $ENV{TEMP_CONFIG} ? slurp_file($ENV{TEMP_CONFIG}) : '';
-	my ($path) = $settings =~ /^dynamic_library_path = '(.*)'/m;
-	my ($found) = grep { -e } map { s/\$libdir/$libdir/r . '/test_aio.so' } split /:/, $path // '$libdir';
-	return $found;
 }
 
 # Compiles libraries of t/neighbours/, all or these.  Returns why that failed, or undef.

@@ -1,4 +1,4 @@
-# What calls of the extension do with blocks that others use, and with the catalogs.
+# What calls of the extension do with blocks that others use.
 use TestAio;
 
 # Eviction waits half a second for pins of other sessions, then reports the block as in use.
@@ -48,27 +48,6 @@ for_each_io_method('worker; long: all', sub {
 		$alice->sql("SELECT modify_rel_block('$t', 2, zero => true)");
 		$alice->gives("SELECT count(*) FROM $t WHERE blk = 2", 0, 'and is zeroed');
 	}), each => [ '', 'TEMP' ]);
-
-	# A call reads no catalog to find out whether it may run: the read could be held, perhaps by what
-	# the call is about to end.
-	$aio->scenario('the extension is looked up', with('alice', sub ($alice) {
-		for my $call ("errno_from_string('EIO')", 'handle_get_release()', 'inj_io_completion_continue()', 'io_release_all()', 'io_trace_stop()', 'count(*) FROM io_handles_get()')
-		{
-			SKIP: {
-				my $needs = $call =~ /inj_/ ? $aio->no_faults : $call =~ /io_(?:release|handles)/ ? $aio->lacks('gate') : $call =~ /trace/ ? $aio->lacks('trace') : undef;
-				skip "$call: $needs", 1 if $needs;
-				$alice->sql("PREPARE p AS SELECT $call");
-				$alice->sql('EXECUTE p');
-				# drops what sessions have of it in their caches
-				$aio->sql("UPDATE pg_extension SET extversion = extversion WHERE extname = 'test_aio'");
-				$aio->sql('CHECKPOINT');
-				$aio->sql("SELECT evict_rel('pg_extension'), evict_rel('pg_extension_name_index'), evict_rel('pg_extension_oid_index')");
-				$alice->sql('EXECUTE p');
-				$aio->gives("SELECT count(*) FROM buffers_in_file(pg_relation_filenode('pg_extension'))", 0, $call);
-				$alice->sql('DEALLOCATE p');
-			}
-		}
-	}));
 
 	$aio->scenario('%s, a pin that passes', with('', 4, sub ($t, $name) {
 		ok(waits_for_pin($aio, $calls{$name}, $t), 'gets the block');

@@ -1,7 +1,7 @@
 # The documents are true: their examples print what they show, every function and view has a
 # description and an example, and no link is broken.
 use TestAio;
-use TestAio::Documents qw(documents examples configuration sections hard_wrapped indented_sql broken_links missing_files run_examples);
+use TestAio::Documents qw(documents examples configuration sections broken_links missing_files run_examples);
 
 my @documents = documents();
 
@@ -9,8 +9,6 @@ subtest 'form' => sub {
 	cmp_ok(scalar @documents, '>', 5, 'there are documents');
 	for my $document (@documents)
 	{
-		is_deeply([ hard_wrapped($document) ], [], "$document: one paragraph a line");
-		is_deeply([ indented_sql($document) ], [], "$document: SQL is fenced");
 		is_deeply([ broken_links($document) ], [], "$document: links");
 		is_deeply([ missing_files($document) ], [], "$document: files that it names");
 	}

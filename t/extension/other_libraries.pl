@@ -1,8 +1,6 @@
 # test_aio on servers for which it was not compiled, and beside other libraries in shared_preload_libraries: libraries
-# that wrap the I/O method's table of functions, and libraries that do not call the previous hook.  And test_aio on
-# servers whose tables of callbacks are not in read-only memory.
+# that wrap the I/O method's table of functions, and a library that does not call the previous hook.
 use TestAio;
-use File::Basename qw(dirname);
 use PostgreSQL::Test::Utils;
 use TestAio::Neighbours;
 
@@ -62,8 +60,7 @@ SKIP:
 	});
 }
 
-my $library = found_library();
-if (my $reason = only_long() // ($library ? undef : 'test_aio.so is not where it is looked for'))
+if (my $reason = only_long())
 {
 	SKIP: { skip $reason, 1 }
 	done_testing();
@@ -71,14 +68,9 @@ if (my $reason = only_long() // ($library ? undef : 'test_aio.so is not where it
 }
 build_neighbours();
 
-# test_aio under another name: a link to the file
-my $link = "$built/link/test_aio.so";
-mkdir dirname($link);
-symlink $library, $link;
-
 # If the gate is disabled for another reason, the scenarios below show nothing.
 my $no_gate;
-beside('link', $link, sub { $no_gate = $aio->lacks('gate') or holds_reads($aio) });
+beside('nothing', 'test_aio', sub { $no_gate = $aio->lacks('gate') or holds_reads($aio) });
 if ($no_gate)
 {
 	note($no_gate);
@@ -98,65 +90,24 @@ sub passes ($aio, $neighbour)
 }
 
 # The neighbour's table is in front of test_aio's, or behind it.
-for my $neighbour (qw(wraps_at_once wraps_first wraps_last))
+for my $neighbour (qw(wraps_at_once wraps_last))
 {
 	beside("after_$neighbour", "test_aio, $built/$neighbour", sub {
 		passes($aio, $neighbour);
 		holds_reads($aio);
 	}, %{ reach_all() });
 }
-for my $neighbour (qw(wraps_first wraps_last))
-{
-	beside("before_$neighbour", "$built/$neighbour, test_aio", sub {
-		passes($aio, $neighbour);
-		holds_reads($aio);
-	});
-}
 beside('before_wraps_at_once', "$built/wraps_at_once, test_aio", sub {
 	passes($aio, 'wraps_at_once');
 	does_without($aio, "the server's I/O method is not one of its own", qr/^HINT: /m);
 });
 
-for my $neighbour (qw(keeps_startup_hook keeps_request_hook))
-{
-	beside($neighbour, "test_aio, $built/$neighbour", sub {
-		my ($alice) = $aio->sessions('alice');
-		my $hint = qr/Does another library in "shared_preload_libraries" not call the previous shmem_request_hook or shmem_startup_hook\?/;
-		does_without($aio, 'its shared memory was not set up', $hint);
-		$alice->fails("SELECT $_", '55000', qr/The reason is that its shared memory was not set up\..*$hint/s, $_)
-		  for 'io_trace_start()', 'inj_io_completion_wait()', 'count(*) FROM io_filters';
-	}, %{ reach_all() });
-}
-
-# Test: the memory of the tables has the protection that the neighbour has found or made.
-sub tables_are ($aio, $neighbour, $protection)
-{
-	$aio->sql("CREATE FUNCTION tables_protection() RETURNS text LANGUAGE C AS '$built/$neighbour', 'tables_protection'");
-	return like($aio->sql('SELECT tables_protection()'), $protection, 'the tables are as protected as before');
-}
-
-for ([ 'tables_as_they_are', qr/^r[w-]-p$/ ], [ 'tables_writable', qr/^rw-p$/ ])
-{
-	my ($neighbour, $protection) = @$_;
-	beside($neighbour, "$built/$neighbour, test_aio", sub {
-		my ($alice, $t) = $aio->sessions_and_table('alice', 20);
-		tables_are($aio, $neighbour, $protection);
-		$aio->sql("SELECT io_hold('$t')");
-		$alice->starts("SELECT count(*) FROM $t WHERE ctid = '(3,1)'");
-		$aio->gate_holds(1, 'a synchronous read is held');
-		$aio->end_gate;
-		$alice->returns(1, 'reads');
-	}, %{ reach_all() });
-}
-beside('tables_executable', "$built/tables_executable, test_aio", sub {
+beside('keeps_request_hook', "test_aio, $built/keeps_request_hook", sub {
 	my ($alice) = $aio->sessions('alice');
-	tables_are($aio, 'tables_executable', qr/^r-xp$/);
-	my $why = "the server's tables of callbacks are in executable memory";
-	$aio->gives('SELECT gate FROM io_gate', 't', 'the gate is there');
-	like(slurp_file($aio->node->logfile), qr/LOG:  test_aio: the I\/O gate does not see synchronous reads: \Q$why\E/, 'and the log says what it does not see');
-	$alice->sql('SELECT io_hold(times => 1, everybody => true), io_hold_end()');
-	is_deeply([ $alice->notices ], ['the I/O gate does not see synchronous reads on this server'], 'the session is told');
-	$alice->fails('SELECT io_trace_start()', '55000', qr/\Q$why\E/, 'there is no trace');
+	my $hint = qr/Does another library in "shared_preload_libraries" not call the previous shmem_request_hook or shmem_startup_hook\?/;
+	does_without($aio, 'its shared memory was not set up', $hint);
+	$alice->fails("SELECT $_", '55000', qr/The reason is that its shared memory was not set up\..*$hint/s, $_)
+	  for 'io_trace_start()', 'inj_io_completion_wait()', 'count(*) FROM io_filters';
 }, %{ reach_all() });
 
 chomp(my $server = `"$pg_config" --version`);

@@ -21,10 +21,8 @@ void		_PG_init(void);
 enum
 {
 	wraps_at_once,				/* while it is preloaded */
-	wraps_first,				/* before the other shmem_startup_hooks run */
-	wraps_last,					/* after them */
-	keeps_startup_hook,			/* does not call the previous hook */
-	keeps_request_hook
+	wraps_last,					/* after all other shmem_startup_hooks */
+	keeps_request_hook			/* does not call the previous hook */
 };
 
 static shmem_startup_hook_type prev_shmem_startup_hook;
@@ -75,12 +73,9 @@ shmem_request(void)
 static void
 shmem_startup(void)
 {
-	if (VARIANT == wraps_first)
-		wrap_table();
-	if (VARIANT != keeps_startup_hook && prev_shmem_startup_hook)
+	if (prev_shmem_startup_hook)
 		prev_shmem_startup_hook();
-	if (VARIANT == wraps_last)
-		wrap_table();
+	wrap_table();
 }
 
 void

@@ -155,16 +155,6 @@ with_each_io_method('sync; long: all', sub {
 		$aio->gate_holds(0, 'performs the read itself, to get on');
 		$aio->end_gate;
 	}));
-
-	$aio->scenario('DROP DATABASE of another database', sub {
-		$aio->sql('CREATE DATABASE other153 TEMPLATE postgres');
-		my ($alice, $t) = $aio->sessions_and_table('alice', 20);
-		$aio->gate_holds_read_of($alice, "SELECT read_rel_block_ll('$t', 3, nblocks => 2)", "'$t', 3");
-		$aio->gives('DROP DATABASE other153', '', 'is dropped meanwhile');
-		$aio->gives('CHECKPOINT', '', 'and so is a checkpoint');
-		$aio->gate_release;
-		$alice->returns('', 'reads');
-	}, leaves => 'nothing', skip => only_long());
 }, needs => 'gate');
 
 # Has autovacuum work while the function runs.
