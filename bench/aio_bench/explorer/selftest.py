@@ -14,7 +14,6 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
 from ..project import ROOT, Problem
-from . import generated
 from . import scenario as scenarios
 
 if TYPE_CHECKING:
@@ -65,12 +64,6 @@ class SelfTest:
                 must(message in str(error), f"{key} = {value}: the message is: {error}")
             else:
                 raise Problem(f"a file with {key} = {value} is not refused")
-
-    def what_is_written_is_read(self) -> None:
-        """The file in which --random leaves a scenario is one to explore again."""
-        path = self.directory / "found.toml"
-        path.write_text(generated.text_of(self.planted, "the reason\nin two lines"))
-        must(scenarios.load_all([str(path)]) == [self.planted], "a scenario that was written is read as another one", path.read_text())
 
     def planted_error_is_found(self) -> str:
         """Returns the options that replay it, as they are printed."""
@@ -143,7 +136,6 @@ def passes(parser: argparse.ArgumentParser, exploration: Exploration) -> bool:
         with tempfile.TemporaryDirectory() as directory:
             test = SelfTest(parser, exploration, Path(directory))
             test.wrong_files_are_refused()
-            test.what_is_written_is_read()
             printed = test.planted_error_is_found()
             test.it_is_replayed(printed)
             test.other_servers_are_noticed()
