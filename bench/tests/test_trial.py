@@ -345,7 +345,7 @@ def made() -> Findings:
     """Returns findings of a patch that breaks one test, and makes two variants faster and one slower."""
     passing = File(True, (Assertion("x", True), Assertion("y", True)))
     failing = File(False, (Assertion("x", True), Assertion("y", False)), "the <log>")
-    builds = {role: servers.Build(f"pg_config:/{role}/pg_config", f"own-{role}", "PostgreSQL 20devel", "'--enable-cassert' '--enable-injection-points'", "-O1", "", "") for role in arguments.ROLES}
+    builds = {role: servers.Build(f"pg_config:/{role}/pg_config", f"own-{role}", "PostgreSQL 20devel", "'--enable-cassert' '--enable-injection-points'", "-O1", "") for role in arguments.ROLES}
     slower, faster = (replace(report(), servers=[replace(server, label=role) for server, role in zip(report().servers, ("after", "before"))], runs={name: {} for name in names})
                       for names in (["worker"], ["worker", "io_uring"]))
     for made, after, before in ((slower, "18.6", "19rc1"), (faster, "19rc1", "18.6")):

@@ -30,7 +30,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--replay", metavar="SCHEDULE", help="run one schedule of one scenario, and show each step")
     parser.add_argument("--trace", type=Path, metavar="FILE", help="with --replay: write what was traced, for bench/timeline")
     parser.add_argument("--before", type=server_name, metavar="SERVER",
-                        help="explore this server, too, or take its graphs from the cache, and tell where the two part")
+                        help="explore this server, too, and tell where the two part")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write what was found, too, as JSON")
     parser.add_argument("--first", action="store_true", help="stop at the first failure, and do not shorten it")
     parser.add_argument("--list", action="store_true", help="print the scenarios and stop")
