@@ -7,7 +7,6 @@ modules than Python's own only psycopg is needed, and only to connect.
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,7 +23,6 @@ SCRIPTS = project.ROOT / "servers"
 RUN = SCRIPTS / "run"
 
 STATEMENT_TIMEOUT = "5min"
-STANDBY_PORT = 5433
 
 
 class ServerError(Problem):
@@ -185,6 +183,8 @@ class Cluster:
         self.database = "postgres"
         self._process: subprocess.Popen[str] | None = None
         self._session: psycopg.Connection[Any] | None = None
+        self.log = directory / "server.log"
+        self._read_up_to = 0
         directory.mkdir()
 
     def _command(self, *words: str | Path) -> list[str]:
@@ -222,19 +222,6 @@ class Cluster:
         if process.returncode != 0:
             raise ServerError(f"{self.server}: building the extension or making a cluster failed:\n{_tail(self._log_of('prepare'))}")
 
-    def make_standby(self, wanted: bool) -> None:
-        """Makes a standby of the running server, or removes the standby of another case.  From then on
-        it starts with the server.  It has the server's settings and a port of its own."""
-        standby = self.directory / "standby"
-        shutil.rmtree(standby, ignore_errors=True)
-        if wanted:
-            made = self.ask("pg_basebackup", f"--host={self.directory}", "--username=postgres", f"--pgdata={standby}",
-                            "--checkpoint=fast", "--write-recovery-conf")
-            if made.returncode != 0:
-                raise ServerError(f"{self.server}: {made.stderr.strip()}")
-            with (standby / "postgresql.auto.conf").open("a") as settings:
-                settings.write(f"port = {STANDBY_PORT}\n")
-
     def start(self, settings: dict[str, str]) -> None:
         lines = [f"{name} = '{value}'\n" for name, value in settings.items()]
         (self.directory / "settings.conf").write_text("".join(lines))
@@ -242,7 +229,7 @@ class Cluster:
         assert self._process and self._process.stdout
         if self._process.stdout.readline() != "ready\n":
             self.stop()
-            raise ServerError(f"{self.server} did not start:\n{_tail(self._log_of('serve'))}\n{_tail(self.directory / 'server.log')}")
+            raise ServerError(f"{self.server} did not start:\n{_tail(self._log_of('serve'))}\n{_tail(self.log)}")
 
     def _disconnect(self) -> None:
         if self._session:
@@ -255,6 +242,18 @@ class Cluster:
         if self._process:
             self._process.communicate()
             self._process = None
+
+    def new_log_lines(self) -> list[str]:
+        """Returns what has been logged since this was asked last."""
+        if not self.log.exists():
+            return []
+        with self.log.open("rb") as file:
+            file.seek(self._read_up_to)
+            text = file.read()
+        # a line that is being written is left for the next time
+        end = text.rfind(b"\n") + 1
+        self._read_up_to += end
+        return text[:end].decode(errors="replace").splitlines()
 
     def use(self, database: str) -> None:
         self._disconnect()
