@@ -260,19 +260,6 @@ class PatchInC(WithDirectory):
 
 
 class OtherChanges(unittest.TestCase):
-    def test_a_counter_that_changes(self) -> None:
-        found = {"scripts": ["scans"], "statements": 90, "skipped": [{"script": "rings", "side": "a", "why": "no gate"}], "failed": [],
-                 "differences": [{"script": "scans", "number": 7, "before": ["io: hits +4, reads +1"], "after": ["io: hits +5, reads +1"]}]}
-        told = changes.told_of_recordings(found, "all")
-        self.assertEqual(told.told, "1 of 90 statements, such as scans 7: hits +4 -> hits +5")
-        self.assertEqual(list(told.notes), ["recording rings is not compared: on a, no gate"])
-
-    def test_nothing_else(self) -> None:
-        self.assertEqual(changes.told_of_recordings({"scripts": ["scans"], "statements": 9, "skipped": [], "failed": [], "differences": []}, "").told, "")
-        nothing: dict[str, list[str]] = dict.fromkeys(("failed", "differs", "unfinished", "not_compared", "differed_once"), [])
-        self.assertEqual(changes.told_of_schedules(nothing, "").told, "")
-        self.assertEqual(changes.told_of_schedules(nothing | {"differs": ["x (sync)"]}, "").told, "differs: x (sync)")
-
     def test_what_could_not_be_compared_is_not_nothing(self) -> None:
         for told in (changes.told_of_recordings({}, "error: x"), changes.told_of_schedules({}, "error: x")):
             self.assertEqual((told.told, told.text), ("could not be compared", "error: x"))
@@ -382,24 +369,6 @@ class Summary(unittest.TestCase):
             self.assertLessEqual(len(lines), summary.LINES)
             self.assertLessEqual(max(map(len, lines)), summary.WIDTH)
         self.assertRegex(summary.text(many), r"and \d+ more cases that changed")
-
-    def test_tells_both(self) -> None:
-        told = summary.text(made())
-        self.assertIn("fail after, passed before: 1: t/b.pl", told)
-        self.assertIn("2 cases, 3 comparisons: 2 better, 1 worse", told)
-        self.assertNotIn("left out", told)
-        self.assertIn("left out, as --parts says: suite, changes, lines, bugs", summary.text(replace(made(), parts=("lab",))))
-        self.assertIn("not measured yet: 1 case: t04_bitmap", told)
-        for line in ("what else changed, by recordings and schedules: differences", "  b.c:12: y is never true: if (y)",
-                     "bugs in them: 2 tried, 1 noticed, 1 not; no time for 1", "  1 never reached, such as b.c:7 f(): always: x < 1", "  b.c:12 f(): always: y"):
-            self.assertIn(line, told)
-
-    def test_nothing_else_is_told(self) -> None:
-        found = replace(made(), changes=[Changes("recordings", "", ""), Changes("schedules", "", "")])
-        self.assertEqual(summary.changes(found), ["what else changed, by recordings and schedules: nothing else"])
-        found = replace(found, changes=[])
-        found.notes["changes"].append("not done: why")
-        self.assertEqual(summary.changes(found), ["what else changed: not looked at", "  not done: why"])
 
 
 class Page(unittest.TestCase):

@@ -48,24 +48,6 @@ class SelfTest:
                 well = self.exploration.replay(scenario, arguments) == 0
         return well, output.getvalue()
 
-    def wrong_files_are_refused(self) -> None:
-        """Each of these files has one mistake, and the message says which."""
-        right = {"about": '"x"', "steps": '["SELECT 1"]'}
-        for key, value, message in (
-                ("about", None, 'there is no "about"'), ("steps", "[]", "A: a session needs steps"), ("nonsense", "1", "what is nonsense?"),
-                ("blocks", '"two"', "blocks: 'two' is not of type int"), ("methods", '["mars"]', "methods: what is mars?"), ("log", '"("', "log: '('"),
-                ("after", '"A1"', "after: nodes are in a cycle (A1)"), ("after", '"B1"', "after: there is no step B1")):
-            entries = {name: text for name, text in (right | {key: value}).items() if text is not None}
-            path = self.directory / "wrong.toml"
-            path.write_text("\n".join([
-                "[wrong]", *(f"{'A.' if name in ('steps', 'after') else ''}{name} = {text}" for name, text in entries.items())]))
-            try:
-                scenarios.load(path)
-            except Problem as error:
-                must(message in str(error), f"{key} = {value}: the message is: {error}")
-            else:
-                raise Problem(f"a file with {key} = {value} is not refused")
-
     def planted_error_is_found(self) -> str:
         """Returns the options that replay it, as they are printed."""
         well, output = self.explore(self.planted)
@@ -131,7 +113,6 @@ def passes(parser: argparse.ArgumentParser, exploration: Exploration) -> bool:
     try:
         with tempfile.TemporaryDirectory() as directory:
             test = SelfTest(parser, exploration, Path(directory))
-            test.wrong_files_are_refused()
             printed = test.planted_error_is_found()
             test.it_is_replayed(printed)
             test.other_servers_are_noticed()
