@@ -248,7 +248,7 @@ def together(probe: Probe) -> None:
     other.send(sql)
     mine = probe.run(sql)[0][0]
     answers = wait_for(other.poll, 20)
-    probe.ask(f"SELECT io_trace_stop(), io_device_end('{table}')")
+    probe.ask("SELECT io_trace_stop(), io_device_end()")
     told = [mine[0], json.loads(answers[0].rows[0][0])[0]]
     [(traced,)] = probe.ask(f"SELECT coalesce(sum(nblocks), 0) FROM io_trace WHERE relation = '{table}'::regclass")
     # pg_statio is left out: in 18 and 19 it counts a block that another session is reading as read, and EXPLAIN as hit
