@@ -243,7 +243,7 @@ def together(probe: Probe) -> None:
     probe.run(sql)
     other.ask(sql)
     evict(probe)
-    probe.ask(f"SELECT io_device('1 ms', rel => '{table}')")
+    probe.ask(f"SELECT io_device('{table}', '1 ms')")
     probe.ask("SELECT io_trace_reset(), io_trace_start()")
     other.send(sql)
     mine = probe.run(sql)[0][0]

@@ -307,8 +307,8 @@ class Grammar:
         return self.one(
             Step(-1, "interrupt", "", ("pg_cancel_backend", victim)), Step(-1, "interrupt", "", ("pg_cancel_backend", victim)), Step(-1, "interrupt", "", ("pg_terminate_backend", victim)),
             Step(-1, "below", "", (0, self.one(1, 3))), Step(-1, "below", "", (1, self.one(1, 2))),
-            Step(-1, "gate", f"SELECT io_hold('{leaf}', max_reads => {self.one(1, 3)})"), Step(-1, "gate", "SELECT io_release_all()"), Step(-1, "gate", "SELECT io_release_all()"),
-            Step(-1, "gate", "SELECT io_hold_end()"), Step(-1, "gate", f"SELECT io_device('{self.one(1, 2)}ms', {self.one(1, 4, 32)}, {self.one(0, 0.9)}, rel => '{leaf}')"),
+            Step(-1, "gate", f"SELECT io_hold('{leaf}', times => {self.one(1, 3)})"), Step(-1, "gate", "SELECT io_release_all()"), Step(-1, "gate", "SELECT io_release_all()"),
+            Step(-1, "gate", "SELECT io_hold_end()"), Step(-1, "gate", f"SELECT io_device('{leaf}', '{self.one(1, 2)}ms', {self.one(1, 4, 32)}, {self.one(0, 0.9)})"),
             Step(-1, "gate", "SELECT io_device_end()"),
             Step(-1, "gate", f"SELECT io_fail('{leaf}', -5, times => {self.one(1, 2)}, skip => {self.one(0, 3)})"),
             Step(-1, "gate", f"SELECT io_fail('{leaf}', {self.one(4096, 8192, 20000, 65536)}, times => {self.one(1, 5, 50)}, skip => {self.one(0, 2)})"))
