@@ -7,7 +7,6 @@ modules than Python's own only psycopg is needed, and only to connect.
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,7 +23,6 @@ SCRIPTS = project.ROOT / "servers"
 RUN = SCRIPTS / "run"
 
 STATEMENT_TIMEOUT = "5min"
-STANDBY_PORT = 5433
 
 
 class ServerError(Problem):
@@ -118,8 +116,6 @@ class Build:
     version: str
     configure: str
     cflags: str
-    #: a digest of the server's program
-    program: str
     #: of a source tree in git: the commit, its time and subject
     commit: str
 
@@ -151,14 +147,14 @@ def describe(server: str, work: Path | None = None) -> Build:
     if work is None:
         with project.directory(Path("/tmp")) as directory:
             return describe(server, directory / "work")
-    words = 'for what in version configure cflags; do "$PG_CONFIG" --$what; done; sha256sum <"$("$PG_CONFIG" --bindir)/postgres"'
+    words = 'for what in version configure cflags; do "$PG_CONFIG" --$what; done'
     done = subprocess.run(command(server, work, "sh", "-c", words), stdin=subprocess.DEVNULL, capture_output=True, text=True)
     lines = done.stdout.splitlines()
-    if done.returncode != 0 or len(lines) < 4 or not lines[0].startswith("PostgreSQL "):
+    if done.returncode != 0 or len(lines) < 3 or not lines[0].startswith("PostgreSQL "):
         raise ServerError(f"{server}: {done.stderr.strip().removeprefix('error: ') or done.stdout}")
     path, revision = split_tree(server)
     commit = project.git(path, "log", "-1", "--format=%h %ci %s", revision or "HEAD") if is_tree(server) and Path(path).is_dir() else ""
-    return Build(server, identity(server), lines[0], lines[1], lines[2], lines[3][:16], commit)
+    return Build(server, identity(server), lines[0], lines[1], lines[2], commit)
 
 
 def _tail(path: Path, lines: int = 15) -> str:
@@ -187,6 +183,8 @@ class Cluster:
         self.database = "postgres"
         self._process: subprocess.Popen[str] | None = None
         self._session: psycopg.Connection[Any] | None = None
+        self.log = directory / "server.log"
+        self._read_up_to = 0
         directory.mkdir()
 
     def _command(self, *words: str | Path) -> list[str]:
@@ -224,19 +222,6 @@ class Cluster:
         if process.returncode != 0:
             raise ServerError(f"{self.server}: building the extension or making a cluster failed:\n{_tail(self._log_of('prepare'))}")
 
-    def make_standby(self, wanted: bool) -> None:
-        """Makes a standby of the running server, or removes the standby of another case.  From then on
-        it starts with the server.  It has the server's settings and a port of its own."""
-        standby = self.directory / "standby"
-        shutil.rmtree(standby, ignore_errors=True)
-        if wanted:
-            made = self.ask("pg_basebackup", f"--host={self.directory}", "--username=postgres", f"--pgdata={standby}",
-                            "--checkpoint=fast", "--write-recovery-conf")
-            if made.returncode != 0:
-                raise ServerError(f"{self.server}: {made.stderr.strip()}")
-            with (standby / "postgresql.auto.conf").open("a") as settings:
-                settings.write(f"port = {STANDBY_PORT}\n")
-
     def start(self, settings: dict[str, str]) -> None:
         lines = [f"{name} = '{value}'\n" for name, value in settings.items()]
         (self.directory / "settings.conf").write_text("".join(lines))
@@ -244,7 +229,7 @@ class Cluster:
         assert self._process and self._process.stdout
         if self._process.stdout.readline() != "ready\n":
             self.stop()
-            raise ServerError(f"{self.server} did not start:\n{_tail(self._log_of('serve'))}\n{_tail(self.directory / 'server.log')}")
+            raise ServerError(f"{self.server} did not start:\n{_tail(self._log_of('serve'))}\n{_tail(self.log)}")
 
     def _disconnect(self) -> None:
         if self._session:
@@ -257,6 +242,18 @@ class Cluster:
         if self._process:
             self._process.communicate()
             self._process = None
+
+    def new_log_lines(self) -> list[str]:
+        """Returns what has been logged since this was asked last."""
+        if not self.log.exists():
+            return []
+        with self.log.open("rb") as file:
+            file.seek(self._read_up_to)
+            text = file.read()
+        # a line that is being written is left for the next time
+        end = text.rfind(b"\n") + 1
+        self._read_up_to += end
+        return text[:end].decode(errors="replace").splitlines()
 
     def use(self, database: str) -> None:
         self._disconnect()

@@ -140,14 +140,3 @@ class Tables(unittest.TestCase):
                 said |= {f"{first[0]}{number}" for number in range(int(first[1:]), int(last or first[1:]) + 1)}
         there = {re.sub(r"^([a-z])0*(\d+)_.*", lambda match: match[1].upper() + match[2], path.stem) for path in CASES.glob("*.toml")}
         self.assertEqual(said, there)
-
-    def test_has_the_presets(self) -> None:
-        said = {}
-        for name, latency, depth, bandwidth, *_ in rows("preset"):
-            [(milliseconds, jitter)] = re.findall(r"^([\d.]+) ms(?: ± (\d+) %)?$", latency)
-            said[name] = (float(milliseconds), int(jitter or 0), int(depth), int(re.sub(r"[^\d]", "", bandwidth) or 0))
-        there = {}
-        for name, device in devices.PRESETS.items():
-            [(amount, unit)] = re.findall(r"^(\d+)(us|ms)$", device.latency)
-            there[name] = (int(amount) / {"us": 1000, "ms": 1}[unit], round(100 * device.jitter), device.queue_depth, round((device.bytes_per_second or 0) / 1e6))
-        self.assertEqual(said, there)

@@ -7,7 +7,6 @@ is the whole machine's, so no test touches it.
 import ctypes
 import errno
 import os
-import re
 import resource
 import struct
 import subprocess
@@ -61,10 +60,6 @@ def death(call: int) -> Callable[[], None]:
 
 def files(number: int) -> Callable[[], None]:
     return lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (number, number))
-
-
-def memlock() -> None:
-    resource.setrlimit(resource.RLIMIT_MEMLOCK, (102400, 102400))
 
 
 def run(*arguments: str | Path, before: Callable[[], object] | None = None) -> subprocess.CompletedProcess[str]:
@@ -172,38 +167,6 @@ class Reasons(unittest.TestCase):
                 self.check_refusal(probe(refusal(call, errno.EPERM)), f"seccomp: a filter refuses {name} ")
                 self.check_refusal(probe(refusal(call, errno.ENOSYS)), f"seccomp: a filter hides {name} ")
                 self.check_refusal(probe(death(call)), f"seccomp: a filter kills processes that call {name},")
-
-    def test_needs_and_remedies(self) -> None:
-        more_memory = "LimitMEMLOCK=infinity", "--ulimit memlock=-1:-1", "LimitMEMLOCK=infinity"
-
-        def both() -> None:
-            memlock()
-            files(60)()
-
-        for before, *remedies in (
-            (None,),
-            (refusal(SYS_IO_URING_ENTER, errno.EPERM), "SystemCallFilter=@aio", "--security-opt seccomp=unconfined", "seccompProfile"),
-            (files(60), "LimitNOFILE=65536", "--ulimit nofile=65536:65536", "LimitNOFILE=65536"),
-            (both, "LimitNOFILE=65536", "--ulimit nofile=65536:65536", "LimitNOFILE=65536", *more_memory),
-            (memlock, *more_memory),
-        ):
-            lines = run("--explain", PG_CONFIG, before=before).stdout.splitlines()
-            if before is memlock and lines[0] == "usable":
-                self.skipTest("this kernel does not count rings as locked memory")
-            with self.subTest(lines[0]):
-                if before is memlock:
-                    self.assertIn('memlock limit: "ulimit -l" is 100 kB, for all of this user\'s processes together, and ', lines[0])
-                self.assertRegex(lines[2], "^needed: 142 rings, 206 file descriptors")
-                # which kind of ring, if one could be made, and how many crashes are survived
-                if "made 0 of" not in lines[0]:
-                    self.assertRegex(lines.pop(4), "^rings: (one mapping for all|a mapping each)")
-                self.assertEqual(len(lines), 6 + len(remedies) + (lines[0] == "usable"))
-                if remedies:
-                    self.assertRegex(lines[3], "^ +[0-9]+ kB of locked memory")
-                    for line, start, words in zip(lines[4:], ("systemd: ", "docker: ", "Kubernetes: ") * 2, remedies):
-                        self.assertRegex(line, f"^{start}{'.*' if start == 'Kubernetes: ' else ''}{re.escape(words)}")
-                else:
-                    self.assertEqual(lines[0], "usable")
 
 
 class NotCompiledIn(unittest.TestCase):

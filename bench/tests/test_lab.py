@@ -131,12 +131,3 @@ class Reports(WithDirectory):
         page = output.render([report(2, "io_uring"), many()], [("R99", "it <broke>")])
         for words in ("R99 could not be measured: it &lt;broke&gt;", "slower, as expected", "a reason"):
             self.assertIn(words, page)
-
-    def test_devices_are_told(self) -> None:
-        made = replace(report(), case=load_case("p02_index_only_scan"), runs={})
-        self.assertEqual(wording.how_read(made), "direct I/O, or simulated device io2")
-        simulated = replace(report(), case=load_case("d01_device"))
-        self.assertEqual((wording.how_read(simulated), wording.storage(simulated)), ("simulated device", "ext4 on /dev/sda1; not read: reads are simulated"))
-        self.assertIn("one direct read", wording.storage(report()))
-        self.assertIn("io2: 500us a read, 128 at once", wording.devices(made)[0])
-        self.assertEqual(made.provenance()["devices"]["io2"]["queue_depth"], 128)

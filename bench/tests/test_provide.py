@@ -51,21 +51,6 @@ class OrdinaryUser(WithDirectory):
     def test_all(self) -> None:
         self.told(ROOT / "servers" / "provide", "all")
 
-    def test_demo_as_a_user_with_further_ids(self) -> None:
-        """Such a user makes the stock servers without root, once packages are there."""
-        user = subprocess.run(["id", "-un"], capture_output=True, text=True, check=True).stdout.strip()
-        script = self.directory / "provide"
-        ids = self.directory / "subuid"
-        ids.write_text(f"{user}:100000:65536\n")
-        text = (ROOT / "servers" / "provide").read_text()
-        for file in ("/etc/subuid", "/etc/subgid"):
-            self.assertIn(file, text)
-            text = text.replace(file, str(ids))
-        script.write_text(text.replace('here=$(cd "$(dirname "$0")" && pwd -P)', f"here={ROOT}/servers"))
-        if subprocess.run(["unshare", "--user", "--map-root-user", "true"], capture_output=True).returncode != 0:
-            self.skipTest("ordinary users may not make namespaces here")
-        self.assertRegex(self.told("bash", script, "18-stock"), r"^sudo apt-get install .*\bmmdebstrap\b.*\buidmap\b")
-
 
 # replaces mmdebstrap: an archive without 19, which has changed when it is asked for the first time
 MMDEBSTRAP = """\

@@ -49,15 +49,6 @@ def many() -> Report:
     return made
 
 
-def counted(first: int, second: int) -> Report:
-    """Returns a report of a case that counts I/Os and expects equal counts."""
-    made = replace(report(), case=load_case("r09_backward"), runs={})
-    made.runs["worker, backward"] = {
-        server.label: [Run(n, {"ios": float(ios)}) for n in range(1, 8)] for server, ios in zip(made.servers, (first, second))
-    }
-    return made
-
-
 def shown(made: Report, width: int) -> list[str]:
     console = Console(file=io.StringIO(), width=width, highlight=False)
     table.show(made, console)
@@ -72,20 +63,6 @@ class Words(unittest.TestCase):
             "18.6 takes 2.00 times (worker) and 2.80 times (io_uring) as long as 19rc1;"
             " no difference with sync",
         )
-
-    def test_what_contradicts_the_case_is_said(self) -> None:
-        made = report()
-        made.runs["worker"]["18.6"] = made.runs["worker"]["19rc1"]
-        self.assertEqual(
-            wording.finding(made),
-            "18.6 takes 2.80 times (io_uring) as long as 19rc1; no difference with worker and sync;"
-            " NOT AS EXPECTED (worker: slower)",
-        )
-
-    def test_what_the_case_is_about_comes_first(self) -> None:
-        made = counted(4000, 4000)
-        made.runs["worker, forward"] = {server.label: [Run(n, {"ios": 250.0}) for n in range(1, 8)] for server in made.servers}
-        self.assertEqual(wording.finding(made), "Backward has 16 times as many I/Os as forward; no difference in I/Os between 18.6 and 19rc1")
 
     def test_small_differences_of_instructions(self) -> None:
         made = replace(report(), case=load_case("k02_gate_scan"), runs={})

@@ -46,9 +46,7 @@ class Cluster(servers.Cluster):
 
     def __init__(self, server: str, directory: Path, stage: Path | None = None) -> None:
         super().__init__(server, directory, extension=stage)
-        self.log = directory / "server.log"
         self._runs_with: tuple | None = None
-        self._read_up_to = 0
 
     def serve(self, method: str, scenario: Scenario) -> Self:
         wanted = (method, scenario.key)
@@ -71,15 +69,3 @@ class Cluster(servers.Cluster):
         self.session.execute("CREATE EXTENSION IF NOT EXISTS test_aio")
         [(gate, why_not)] = self.session.execute("SELECT gate, why_not FROM io_gate")
         return "" if gate else why_not or "io_gate does not say why"
-
-    def new_log_lines(self) -> list[str]:
-        """What has been logged since this was asked last."""
-        if not self.log.exists():
-            return []
-        with self.log.open("rb") as file:
-            file.seek(self._read_up_to)
-            text = file.read()
-        # a line that is being written is left for the next time
-        end = text.rfind(b"\n") + 1
-        self._read_up_to += end
-        return text[:end].decode(errors="replace").splitlines()

@@ -30,10 +30,8 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--replay", metavar="SCHEDULE", help="run one schedule of one scenario, and show each step")
     parser.add_argument("--trace", type=Path, metavar="FILE", help="with --replay: write what was traced, for bench/timeline")
     parser.add_argument("--before", type=server_name, metavar="SERVER",
-                        help="explore this server, too, or take its graphs from the cache, and tell where the two part")
+                        help="explore this server, too, and tell where the two part")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write what was found, too, as JSON")
-    parser.add_argument("--random", type=project.positive, metavar="SECONDS", help="explore scenarios that are made up, in random orders, for so long")
-    parser.add_argument("--seed", type=int, help="with --random: the seed; default: another one each time")
     parser.add_argument("--first", action="store_true", help="stop at the first failure, and do not shorten it")
     parser.add_argument("--list", action="store_true", help="print the scenarios and stop")
     parser.add_argument("--staged", type=Path, metavar="DIR", help="where the extension is staged already")
@@ -44,7 +42,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def explore(arguments: argparse.Namespace, named: list[scenarios.Scenario]) -> int:
-    from . import generated, selftest
+    from . import selftest
     from .cluster import Cluster
     from .exploration import Comparison, Exploration, choose, explore_all
 
@@ -66,8 +64,6 @@ def explore(arguments: argparse.Namespace, named: list[scenarios.Scenario]) -> i
             if not chosen:
                 raise project.Problem(f"{named[0].name} is not for PostgreSQL {cluster.build.major}")
             return exploration.replay(chosen[0], arguments)
-        if arguments.random:
-            return generated.run(exploration, arguments)
         comparison = Comparison(arguments, exploration, work / "before") if arguments.before else None
         if comparison:
             at_end.callback(comparison.cluster.stop)

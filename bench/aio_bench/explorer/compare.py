@@ -1,51 +1,13 @@
-"""Two servers, the same scenarios: the shortest schedule on which they part.
+"""Two servers, the same scenarios: the shortest schedule on which they part."""
 
-The graph of the first server is kept in the cache, by what the server's program is and by
-what the scenario, the explorer and the extension are.
-"""
-
-import gzip
-import json
-import os
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-from .. import project
-from .scenario import Scenario
 from .search import Graph
 
 #: differences between major versions that are meant, with the reason
 KNOWN = Path(__file__).with_name("known.toml")
-
-
-class Store:
-    """Graphs of one server."""
-
-    def __init__(self, server: str, directory: Path = project.CACHE / "graphs") -> None:
-        self.directory = directory / server
-        #: what an exploration depends on besides the server and the scenario
-        self.tools = project.digest(*sorted(Path(__file__).parent.glob("*.py")), *sorted((project.ROOT / "src").rglob("*.[ch]")))
-
-    def _path(self, scenario: Scenario, method: str, budget: int) -> Path:
-        what = project.digest(also=f"{self.tools} {scenario!r}")[:16]
-        return self.directory / f"{scenario.name}.{method}.{budget}.{what}.json.gz"
-
-    def get(self, scenario: Scenario, method: str, budget: int) -> Graph | None:
-        path = self._path(scenario, method, budget)
-        if not path.exists():
-            return None
-        return Graph(**json.loads(gzip.decompress(path.read_bytes())))
-
-    def put(self, scenario: Scenario, method: str, budget: int, graph: Graph) -> None:
-        path = self._path(scenario, method, budget)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        # of what a scenario was before, or was explored with, nothing is needed
-        for old in self.directory.glob(f"{scenario.name}.{method}.{budget}.*.gz"):
-            old.unlink(missing_ok=True)
-        part = path.with_suffix(f".{os.getpid()}")
-        part.write_bytes(gzip.compress(json.dumps(vars(graph)).encode(), mtime=0))
-        part.rename(path)
 
 
 @dataclass

@@ -45,8 +45,7 @@ def state_of(activity: tuple, handle: tuple | None) -> str:
     _, state, kind, event, woken = activity
     if woken:
         return "held wakeup"
-    # the startup process of a standby that has replayed all that there is
-    if (state or "").startswith("idle") or event == "RecoveryWalStream":
+    if (state or "").startswith("idle"):
         return "idle"
     if kind == "Lock":
         return "lock"

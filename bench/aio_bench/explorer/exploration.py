@@ -19,11 +19,10 @@ from .scenario import Scenario
 class Exploration:
     """One server, and what is explored on it."""
 
-    def __init__(self, arguments: argparse.Namespace, cluster: Cluster, store: compare.Store | None = None) -> None:
+    def __init__(self, arguments: argparse.Namespace, cluster: Cluster) -> None:
         self.arguments = arguments
         self.cluster = cluster
         self.major = cluster.build.major
-        self.store = store
         self.engine: Engine | None = None
         self.unfinished: list[str] = []
 
@@ -76,8 +75,6 @@ class Exploration:
             row["result"] = "unfinished" if self.long or self.arguments.seconds is not None else "failed"
         else:
             row["graph"] = outcome.graph
-            if self.store:
-                self.store.put(scenario, method, budget, outcome.graph)
         self.disconnect()
         return row
 
@@ -179,30 +176,27 @@ class Exploration:
 
 
 class Comparison:
-    """The server before, which is started only if the cache does not have what it does, or to show a difference."""
+    """The server before, which is started when a scenario has been explored on the server after."""
 
     def __init__(self, arguments: argparse.Namespace, after: Exploration, directory: Path) -> None:
         self.arguments = arguments
         self.after = after
         self.before: Exploration | None = None
         self.cluster = Cluster(arguments.before, directory)
-        build = self.cluster.build
-        self.version, self.major = build.number, build.major
-        self.store = compare.Store(f"{build.number}-{build.program}")
+        self.version, self.major = self.cluster.build.number, self.cluster.build.major
 
     def start(self) -> Exploration:
         if not self.before:
             self.cluster.begin_prepare()
             self.cluster.finish_prepare()
-            self.before = Exploration(self.arguments, self.cluster, self.store)
+            self.before = Exploration(self.arguments, self.cluster)
         return self.before
 
     def graph(self, scenario: Scenario, method: str, budget: int) -> search.Graph | None:
-        graph = self.store.get(scenario, method, budget)
-        if graph is None and (not scenario.versions or self.major in scenario.versions):
-            print("before: ", end="")
-            graph = self.start().explore(scenario, method, budget).get("graph")
-        return graph
+        if scenario.versions and self.major not in scenario.versions:
+            return None
+        print("before: ", end="")
+        return self.start().explore(scenario, method, budget).get("graph")
 
     def compare(self, scenario: Scenario, row: dict) -> dict:
         """Adds to a row of the server after where the two part."""

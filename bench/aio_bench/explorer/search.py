@@ -65,9 +65,8 @@ class Outcome:
         return len(self.graph.brief)
 
 
-def run_schedule(engine: Engine, expected: judge.Expected, schedule: list[str], lenient: bool = False,
-                 watch=None, choose=None) -> Failure | None:
-    """One schedule to its end; choices that are missing are the first ones there are, or those of "choose"."""
+def run_schedule(engine: Engine, expected: judge.Expected, schedule: list[str], lenient: bool = False, watch=None) -> Failure | None:
+    """One schedule to its end; choices that are missing are the first ones there are."""
     done: list[str] = []
     try:
         engine.reset()
@@ -80,7 +79,7 @@ def run_schedule(engine: Engine, expected: judge.Expected, schedule: list[str], 
                 return Failure(done, wrong)
             if state.final:
                 break
-            choice = todo.pop(0) if todo else choose(state) if choose else state.choices[0]
+            choice = todo.pop(0) if todo else state.choices[0]
             if choice not in state.choices and not (choice.endswith("=ok") and choice[:-3] in state.choices):
                 if lenient:
                     continue

@@ -15,8 +15,6 @@ class Cluster(servers.Cluster):
 
     def __init__(self, server: str, directory: Path, stage: Path | None = None) -> None:
         super().__init__(server, directory, extension=stage)
-        self.log = directory / "server.log"
-        self._read_up_to = 0
         self.settings: dict[str, str] = {}
         #: the table of system calls (below.py), if there is one
         self.below: Any = None
@@ -42,7 +40,7 @@ class Cluster(servers.Cluster):
         """Starts a cluster in which nothing has happened yet."""
         self.stop()
         off = "" if checksums else "pg_checksums --disable --no-sync --pgdata=data >/dev/null;"
-        self.must("sh", "-ec", f"chmod -R u+rwx data standby 2>/dev/null || :; rm -rf data standby server.log; cp -R --preserve=mode template data; {off}")
+        self.must("sh", "-ec", f"chmod -R u+rwx data 2>/dev/null || :; rm -rf data server.log; cp -R --preserve=mode template data; {off}")
         self._read_up_to = 0
         self.settings = settings
         if self.below:
@@ -76,13 +74,3 @@ class Cluster(servers.Cluster):
                 if time.monotonic() > deadline:
                     raise TimeoutError(f"no session 30 s after a crash: {error}") from None
                 time.sleep(0.02)
-
-    def new_log_lines(self) -> list[str]:
-        if not self.log.exists():
-            return []
-        with self.log.open("rb") as file:
-            file.seek(self._read_up_to)
-            text = file.read()
-        end = text.rfind(b"\n") + 1
-        self._read_up_to += end
-        return text[:end].decode(errors="replace").splitlines()

@@ -96,7 +96,7 @@ def draw_settings(random: Random, method: str) -> dict[str, str]:
 
 
 def draw_shape(random: Random) -> dict[str, Any]:
-    return {"checksums": random.random() < 0.7, "width": random.choice((4, 8, 60)), "long": random.choice((0, 23)), "standby": False}
+    return {"checksums": random.random() < 0.7, "width": random.choice((4, 8, 60)), "long": random.choice((0, 23))}
 
 
 def storage_sql(random: Random, name: str, kind: str) -> list[str]:

@@ -35,7 +35,6 @@ class Setup(_Table):
     large: StrictInt = 0  # blocks of the table "large", with a row in each; 0: it is not made
     sql: list[StrictStr] = []  # further statements that set the case up, once a server
     direct_io: StrictBool = False  # read directly if the file system can and no device is simulated
-    standby: StrictBool = False  # the server has a standby, on port 5433
 
 
 class RunTable(_Table):

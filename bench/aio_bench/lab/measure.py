@@ -85,7 +85,6 @@ def introduce(clusters: list[Cluster], case: Case, direct_io: bool, progress: Pr
         cluster.use(DATABASE)
         for statement in case.setup_statements:
             execute(cluster, statement)
-        cluster.make_standby(case.setup.standby)
         [(version, number)] = execute(cluster, "SELECT version(), current_setting('server_version')")
         label = cluster.label or number.split()[0]
         # no two servers have one label

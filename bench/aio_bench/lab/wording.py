@@ -93,30 +93,8 @@ def named_or_counted(variants: list[str]) -> str:
 def _range(ratios: list[tuple[str, Ratio]]) -> str:
     if len(ratios) <= NAMED:
         return joined([f"{times(ratio)} times ({variant})" for variant, ratio in ratios])
-    return f"{_from_to([ratio for _, ratio in ratios])} (in {len(ratios)} combinations)"
-
-
-def _from_to(ratios: list[Ratio]) -> str:
-    least, *_, most = sorted(ratios, key=lambda ratio: ratio.ratio) * 2
-    return f"{times(least)} times" if times(least) == times(most) else f"{times(least)} to {times(most)} times"
-
-
-def _about_contrast(report: Report, founds: list[ContrastResult]) -> str:
-    """Returns what a contrast has shown, or nothing if it has shown nothing."""
-    contrast = founds[0].contrast
-    differing = [found.ratio for found in founds if found.ratio.sign in ("higher", "lower")]
-    told = f"{contrast.of} {verb(report.case)}"
-    if not differing:
-        return f"{told} as {_as(report.case)} as {contrast.to}" if all(found.ratio.sign == "same" for found in founds) else ""
-    part = "" if len(differing) == len(founds) else f" in {len(differing)} of {len(founds)} comparisons"
-    return f"{told} {_from_to(differing)} as {_as(report.case)} as {contrast.to}{part}"
-
-
-def _contrasts(report: Report) -> list[str]:
-    founds: dict[str, list[ContrastResult]] = {}
-    for found in report.contrasts():
-        founds.setdefault(f"{found.contrast.of} {found.contrast.to}", []).append(found)
-    return [told for each in founds.values() if (told := _about_contrast(report, each))]
+    least, *_, most = sorted((ratio for _, ratio in ratios), key=lambda ratio: ratio.ratio)
+    return f"{times(least)} to {times(most)} times (in {len(ratios)} combinations)"
 
 
 def _difference(report: Report, ratios: dict[str, Ratio]) -> list[str]:
@@ -139,26 +117,10 @@ def _difference(report: Report, ratios: dict[str, Ratio]) -> list[str]:
 
 
 def finding(report: Report) -> str:
-    """Returns the result in one sentence: the contrasts, then whether the servers differ."""
+    """Returns in one sentence whether the servers differ, or what one server needs."""
     ratios = {variant: ratio for variant in report.runs if (ratio := report.ratio(variant))}
-    expected = {report.expected_sign(variant) for variant in ratios} - {None, "same"}
-    parts = _contrasts(report)
-    if ratios:
-        difference = _difference(report, ratios)
-        # a difference that the case expects comes first
-        parts = difference + parts if expected else parts + difference
-    # a value is what its case is about
-    if not ratios and not parts or report.case.measure == "value" and not report.contrasts() and not expected:
-        parts.insert(0, _finding_of_one(report))
-    told = "; ".join([*parts, *_surprise(report, ratios)])
+    told = "; ".join(_difference(report, ratios)) if ratios else _finding_of_one(report)
     return told[:1].upper() + told[1:]
-
-
-def _surprise(report: Report, ratios: dict[str, Ratio]) -> list[str]:
-    told = [(variant, ratio, report.expected_sign(variant)) for variant, ratio in ratios.items()]
-    told += [(f"{found.server}, {found.of} against {found.to}", found.ratio, found.expected_sign) for found in report.contrasts()]
-    found = [f"{what}: {expected}" for what, ratio, expected in told if expected and ratio.sign and report.case.figure.sign(ratio.sign) != expected]
-    return [f"NOT AS EXPECTED ({'; '.join(found) if len(found) <= NAMED else f'in {len(found)} comparisons'})"] if found else []
 
 
 def verdict(sign: str | None, expected: str | None) -> str:
