@@ -171,7 +171,7 @@ extern void gate_intercept_synchronous(PgAioHandle *ioh);
 extern void gate_wait(PgAioHandle *ioh, uint64 generation);
 
 /* wakeups.c */
-extern void gate_hold_wakeup(PgAioHandle *ioh, uint64 generation);
+extern bool gate_hold_wakeup(PgAioHandle *ioh, uint64 generation, IoTime waited, bool is_impatient);
 extern bool gate_makes_others_wait(void);
 extern bool gate_interrupt_is_blocked(void);
 
@@ -185,7 +185,7 @@ extern void gate_close(void);
 
 /* queue.c */
 extern bool gate_start_queued(PgAioHandle *ioh, GateIo *io, const Filter *device,
-							  IoTime now);
+							  IoTime now, bool is_awaited);
 extern void gate_count_served(PgAioHandle *ioh, bool by_worker);
 extern PgAioHandle *gate_first_due(void);
 extern void gate_make_due(void);

@@ -185,6 +185,8 @@ gate_close(void)
 	gate_release_wakeups();
 	LWLockRelease(gate->lock);
 	gate_wake_worker();
+	/* a session may wait for I/O that it has started itself */
+	(void) buffer_io_end(0, IO_TIME_NEVER);
 }
 
 static void

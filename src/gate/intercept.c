@@ -9,6 +9,8 @@
  */
 #include "gate/gate.h"
 
+#include "storage/proclist.h"
+
 /* how many reads this process has intercepted and not yet submitted */
 static int	nintercepted;
 
@@ -146,7 +148,19 @@ submit_intercepted(int nintercepted_ios, PgAioHandle **intercepted, PgAioHandle 
 		const Filter *hold;
 		const Filter *device;
 
+		/*
+		 * A process that began to wait before the submission sleeps in the
+		 * server, not in gate_wait(): the worker is to end its wait, if there
+		 * is one, when its patience would.
+		 */
+		bool		is_awaited = !proclist_is_empty(&ioh->cv.wakeup);
+
 		renew_effect(ioh, io, &hold, &device);
+		if (is_awaited && gate->worker == INVALID_PROC_NUMBER)
+		{
+			hold = NULL;
+			io->effect.hold_filter = 0;
+		}
 
 		/*
 		 * The process that performs the read reopens the file.  Without a
@@ -160,9 +174,11 @@ submit_intercepted(int nintercepted_ios, PgAioHandle **intercepted, PgAioHandle 
 		if (hold != NULL)
 		{
 			gate_start_hold(io, hold, now);
+			if (is_awaited)
+				io->hold_limit = Min(io->hold_limit, now + hold->patience);
 			wake = true;
 		}
-		else if (gate_start_queued(ioh, io, device, now))
+		else if (gate_start_queued(ioh, io, device, now, is_awaited))
 			wake |= io->due < gate->worker_wakes;
 		else
 		{

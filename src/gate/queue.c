@@ -68,7 +68,7 @@ queue_of_device(const Filter *device)
  * performs it.  The caller has the lock.
  */
 bool
-gate_start_queued(PgAioHandle *ioh, GateIo *io, const Filter *device, IoTime now)
+gate_start_queued(PgAioHandle *ioh, GateIo *io, const Filter *device, IoTime now, bool is_awaited)
 {
 	bool		worker_is_ready = gate->worker != INVALID_PROC_NUMBER && !gate->closing;
 
@@ -87,6 +87,8 @@ gate_start_queued(PgAioHandle *ioh, GateIo *io, const Filter *device, IoTime now
 		GateQueue  *queue = queue_of_device(device);
 
 		io->due = schedule(queue, device, read_length(ioh), now);
+		if (is_awaited)
+			io->due = Min(io->due, now + device->patience);
 		queue->in_flight++;
 	}
 	io->phase = GATE_QUEUED;

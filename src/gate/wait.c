@@ -52,17 +52,28 @@ static TimestampTz impatient_in = -1;
 static IoTime impatient_since;
 
 /*
- * Returns when the patience of a process ends that others wait for.  It ends once in a
+ * Has a process that others wait for lost its patience?  It loses it once in a
  * statement: a page may stay locked over several reads.  Auxiliary processes, for example
  * the startup process, have no statements.
  */
+static bool
+is_impatient(IoTime now)
+{
+	return impatient_in == GetCurrentStatementStartTimestamp() &&
+		(MyProcNumber < MaxBackends || now < impatient_since + IMPATIENT_FOR);
+}
+
+static void
+lose_patience(void)
+{
+	impatient_in = GetCurrentStatementStartTimestamp();
+	impatient_since = io_now();
+}
+
 static IoTime
 patience_ends(const Wait *wait, const GateIo *io)
 {
-	if (impatient_in == GetCurrentStatementStartTimestamp() &&
-		(MyProcNumber < MaxBackends || wait->began < impatient_since + IMPATIENT_FOR))
-		return wait->began;
-	return wait->began + io->effect.patience;
+	return wait->began + (is_impatient(wait->began) ? 0 : io->effect.patience);
 }
 
 /*
@@ -257,8 +268,7 @@ gate_wait(PgAioHandle *ioh, uint64 generation)
 			ConditionVariableCancelSleep();
 			if (action == WAIT_BYPASS)
 			{
-				impatient_in = GetCurrentStatementStartTimestamp();
-				impatient_since = now;
+				lose_patience();
 				filters_count_bypass(FILTER_NONE, ioh, BYPASS_WAITER);
 			}
 			gate_complete(ioh, 0);
@@ -282,6 +292,7 @@ gate_wait(PgAioHandle *ioh, uint64 generation)
 	ConditionVariableCancelSleep();
 	if (!was_held)
 		return;
+	if (!gate_hold_wakeup(ioh, generation, waited + io_now() - wait.began, is_impatient(wait.began)))
+		lose_patience();
 	waited += io_now() - wait.began;
-	gate_hold_wakeup(ioh, generation);
 }

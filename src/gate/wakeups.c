@@ -56,7 +56,7 @@ cannot_stop(void)
 
 /* Begins to hold the wakeup of this process.  Returns false unless wakeups are held. */
 static bool
-begin_hold(PgAioHandle *ioh, uint64 generation)
+begin_hold(PgAioHandle *ioh, uint64 generation, IoTime waited, bool is_impatient)
 {
 	HeldWakeup *wakeup = &gate->wakeups[MyProcNumber];
 	bool		stops;
@@ -75,15 +75,16 @@ begin_hold(PgAioHandle *ioh, uint64 generation)
 		wakeup->io = ioh - pgaio_ctl->io_handles;
 		wakeup->generation = generation;
 		wakeup->since = GetCurrentTimestamp();
-		wakeup->limit = io_now() + gate->wakeups_longest;
-		wakeup->patience_ends = io_now() + gate->wakeups_patience;
+		wakeup->limit = io_now() + Max(gate->wakeups_longest - waited, 0);
+		wakeup->patience_ends = io_now() + (is_impatient ? 0 : gate->wakeups_patience);
 	}
 	LWLockRelease(gate->lock);
 
 	return stops;
 }
 
-static void
+/* Returns false if the patience of a process has ended that others wait for. */
+static bool
 wait_for_wake(void)
 {
 	const HeldWakeup *wakeup = &gate->wakeups[MyProcNumber];
@@ -102,7 +103,7 @@ wait_for_wake(void)
 					errdetail("It goes on now, after the \"test_aio.hold_timeout\" of the session that holds the wakeups."));
 		}
 		if (left <= 0)
-			return;
+			return limit == wakeup->limit;
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_EXIT_ON_PM_DEATH | WL_TIMEOUT,
 						 Min(left / NS_PER_MS + 1, LOOK_EVERY_MS),
 						 gate->wait_event_held_wakeup);
@@ -111,22 +112,29 @@ wait_for_wake(void)
 			gate_close();
 		CHECK_FOR_INTERRUPTS();
 	}
+	return true;
 }
 
-/* Stops, while wakeups are held, after a wait for a held read. */
-void
-gate_hold_wakeup(PgAioHandle *ioh, uint64 generation)
+/*
+ * Stops, while wakeups are held, after a wait for a held read.  The statement has waited
+ * for so long already.  Returns false if the process has lost its patience.
+ */
+bool
+gate_hold_wakeup(PgAioHandle *ioh, uint64 generation, IoTime waited, bool is_impatient)
 {
-	if (!begin_hold(ioh, generation))
-		return;
+	bool		is_patient;
+
+	if (!begin_hold(ioh, generation, waited, is_impatient))
+		return true;
 
 	PG_ENSURE_ERROR_CLEANUP(end_hold, (Datum) 0);
 	{
-		wait_for_wake();
+		is_patient = wait_for_wake();
 	}
 	PG_END_ENSURE_ERROR_CLEANUP(end_hold, (Datum) 0);
 
 	end_hold(0, 0);
+	return is_patient;
 }
 
 /*
