@@ -11,6 +11,9 @@ sub set_workers ($aio, $n)
 	# in this order the lower limit never exceeds the higher one
 	my @settings = $aio->major < 19 ? 'io_workers' : $n > $aio->setting('io_max_workers') ? qw(io_max_workers io_min_workers) : qw(io_min_workers io_max_workers);
 	$aio->alter_system($_ => $n) for @settings;
+	$aio->wait_for_workers($n);
+	# one that the setting of before has started may not be seen yet
+	$aio->sql('SELECT io_settle()');
 	return $aio->wait_for_workers($n);
 }
 
