@@ -70,7 +70,7 @@ for_each_io_method('worker', sub {
 
 	for my $document (@with_examples)
 	{
-		my $uses_gate = grep { $_->{sql} =~ /\b(?:inj|io_(?:hold|held|gate|trace))_?/ } @{ $examples{$document} };
+		my $uses_gate = grep { $_->{sql} =~ /\b(?:inj|io_(?:hold|fail|device|held|gate|trace))_?/ } @{ $examples{$document} };
 		$aio->scenario("examples of $document", sub {
 			# the document begins with no trace, and before the extension and its tables exist
 			$aio->sql('SELECT io_trace_reset()') if !$aio->lacks('trace');
