@@ -72,7 +72,8 @@ typedef struct FilterEffect
 	int			device_filter;
 	int			queue;			/* of the device */
 	IoTime		longest;		/* of the hold */
-	IoTime		patience;		/* as of the hold, or else the device */
+	IoTime		patience;		/* as of the hold, or else the device … */
+	IoTime		made;			/* … and when that was made */
 } FilterEffect;
 
 /* Why a matching read was not intercepted, or not held; the texts are in table.c. */

@@ -249,6 +249,7 @@ filters_effect_on(PgAioHandle *ioh, FilterEffect *effect)
 			effect->holder = filter->holder;
 			effect->longest = filter->longest;
 			effect->patience = filter->patience;
+			effect->made = filter->made;
 		}
 		else if (filter->kind == FILTER_REOPEN || filter->has_result)
 		{
@@ -261,7 +262,10 @@ filters_effect_on(PgAioHandle *ioh, FilterEffect *effect)
 		effect->device_filter = device->id;
 		effect->queue = device->queue;
 		if (effect->hold_filter == 0)
+		{
 			effect->patience = device->patience;
+			effect->made = device->made;
+		}
 	}
 
 	return effect->hold_filter != 0 || effect->fail_filter != 0 || effect->device_filter != 0;

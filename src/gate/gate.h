@@ -105,6 +105,9 @@ typedef struct GateState
 	int			worker_pid;
 	IoTime		worker_wakes;	/* when it will look by itself */
 
+	/* when a process that cannot be interrupted has last gone on early */
+	IoTime		patience_lost;
+
 	uint32		wait_event_held;
 	uint32		wait_event_device;
 	uint32		wait_event_worker;
@@ -112,8 +115,7 @@ typedef struct GateState
 	uint32		wait_event_held_wakeup;
 
 	volatile int wakeups_holder;	/* pid; 0: none are held */
-	IoTime		wakeups_longest;
-	IoTime		wakeups_patience;
+	Filter		wakeups_settings;	/* times as of a hold */
 	int			nwakeups;
 	HeldWakeup *wakeups;		/* one for each process */
 
@@ -168,10 +170,12 @@ extern int	gate_submit(uint16 num_staged_ios, PgAioHandle **staged_ios);
 extern void gate_intercept_synchronous(PgAioHandle *ioh);
 
 /* wait.c */
+extern IoTime gate_patience(IoTime patience, IoTime made);
+extern void gate_lose_patience(IoTime made);
 extern void gate_wait(PgAioHandle *ioh, uint64 generation);
 
 /* wakeups.c */
-extern bool gate_hold_wakeup(PgAioHandle *ioh, uint64 generation, IoTime waited, bool is_impatient);
+extern void gate_hold_wakeup(PgAioHandle *ioh, uint64 generation, IoTime waited);
 extern bool gate_makes_others_wait(void);
 extern bool gate_interrupt_is_blocked(void);
 

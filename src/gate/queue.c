@@ -88,7 +88,7 @@ gate_start_queued(PgAioHandle *ioh, GateIo *io, const Filter *device, IoTime now
 
 		io->due = schedule(queue, device, read_length(ioh), now);
 		if (is_awaited)
-			io->due = Min(io->due, now + device->patience);
+			io->due = Min(io->due, now + gate_patience(device->patience, device->made));
 		queue->in_flight++;
 	}
 	io->phase = GATE_QUEUED;

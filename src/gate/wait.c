@@ -42,38 +42,47 @@ typedef struct Wait
 /* how late the worker may be, and how often to look where it does not wake us */
 #define LOOK_EVERY NS_PER_S
 
-/* how long an auxiliary process that has lost its patience has none */
-#define IMPATIENT_FOR (10 * NS_PER_S)
-
-/* for how long this statement has waited for held reads; where patience was lost, and when */
+/* for how long this statement has waited for held reads */
 static TimestampTz waited_in = -1;
 static IoTime waited;
-static TimestampTz impatient_in = -1;
-static IoTime impatient_since;
 
 /*
- * Has a process that others wait for lost its patience?  It loses it once in a
- * statement: a page may stay locked over several reads.  Auxiliary processes, for example
- * the startup process, have no statements.
+ * Returns for how long a process that cannot be interrupted waits on account of a
+ * filter, or of held wakeups, of that time.  Others queue behind the process, for example
+ * for a page that it has locked, and would wait as long one after the other.  So
+ * patience is lost once, for all that there is then.  The caller has the lock.
  */
-static bool
-is_impatient(IoTime now)
+IoTime
+gate_patience(IoTime patience, IoTime made)
 {
-	return impatient_in == GetCurrentStatementStartTimestamp() &&
-		(MyProcNumber < MaxBackends || now < impatient_since + IMPATIENT_FOR);
+	return made > gate->patience_lost ? patience : 0;
 }
 
-static void
-lose_patience(void)
+/*
+ * Has no process wait any longer that cannot be interrupted, unless patience with a
+ * filter of that time has been lost before.  The caller has the lock.
+ */
+void
+gate_lose_patience(IoTime made)
 {
-	impatient_in = GetCurrentStatementStartTimestamp();
-	impatient_since = io_now();
+	if (made <= gate->patience_lost)
+		return;
+	gate->patience_lost = io_now();
+	for (int i = 0; i < gate->nios; i++)
+		if (gate->ios[i].phase == GATE_HELD || gate->ios[i].phase == GATE_QUEUED)
+			ConditionVariableBroadcast(&gate_handle(&gate->ios[i])->cv);
+	for (int i = 0; i < gate->nwakeups; i++)
+	{
+		gate->wakeups[i].patience_ends = 0;
+		if (gate->wakeups[i].held)
+			SetLatch(&GetPGProcByNumber(i)->procLatch);
+	}
 }
 
 static IoTime
 patience_ends(const Wait *wait, const GateIo *io)
 {
-	return wait->began + (is_impatient(wait->began) ? 0 : io->effect.patience);
+	return wait->began + gate_patience(io->effect.patience, io->effect.made);
 }
 
 /*
@@ -195,6 +204,8 @@ look(Wait *wait, IoTime now)
 			wait->until = Min(wait->until, patience_ends(wait, io));
 		if (action == WAIT_PERFORM || action == WAIT_BYPASS)
 		{
+			if (action == WAIT_BYPASS)
+				gate_lose_patience(io->effect.made);
 			if (io->phase == GATE_QUEUED)
 				gate_count_served(wait->ioh, false);
 			gate_claim(wait->ioh, io);
@@ -267,10 +278,7 @@ gate_wait(PgAioHandle *ioh, uint64 generation)
 		{
 			ConditionVariableCancelSleep();
 			if (action == WAIT_BYPASS)
-			{
-				lose_patience();
 				filters_count_bypass(FILTER_NONE, ioh, BYPASS_WAITER);
-			}
 			gate_complete(ioh, 0);
 			break;
 		}
@@ -292,7 +300,6 @@ gate_wait(PgAioHandle *ioh, uint64 generation)
 	ConditionVariableCancelSleep();
 	if (!was_held)
 		return;
-	if (!gate_hold_wakeup(ioh, generation, waited + io_now() - wait.began, is_impatient(wait.began)))
-		lose_patience();
+	gate_hold_wakeup(ioh, generation, waited + io_now() - wait.began);
 	waited += io_now() - wait.began;
 }

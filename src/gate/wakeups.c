@@ -56,9 +56,10 @@ cannot_stop(void)
 
 /* Begins to hold the wakeup of this process.  Returns false unless wakeups are held. */
 static bool
-begin_hold(PgAioHandle *ioh, uint64 generation, IoTime waited, bool is_impatient)
+begin_hold(PgAioHandle *ioh, uint64 generation, IoTime waited)
 {
 	HeldWakeup *wakeup = &gate->wakeups[MyProcNumber];
+	const Filter *settings = &gate->wakeups_settings;
 	bool		stops;
 
 	/* without lock: usually it is off */
@@ -75,21 +76,20 @@ begin_hold(PgAioHandle *ioh, uint64 generation, IoTime waited, bool is_impatient
 		wakeup->io = ioh - pgaio_ctl->io_handles;
 		wakeup->generation = generation;
 		wakeup->since = GetCurrentTimestamp();
-		wakeup->limit = io_now() + Max(gate->wakeups_longest - waited, 0);
-		wakeup->patience_ends = io_now() + (is_impatient ? 0 : gate->wakeups_patience);
+		wakeup->limit = io_now() + Max(settings->longest - waited, 0);
+		wakeup->patience_ends = io_now() + gate_patience(settings->patience, settings->made);
 	}
 	LWLockRelease(gate->lock);
 
 	return stops;
 }
 
-/* Returns false if the patience of a process has ended that others wait for. */
-static bool
+static void
 wait_for_wake(void)
 {
 	const HeldWakeup *wakeup = &gate->wakeups[MyProcNumber];
 
-	/* who changes the second or the third sets our latch afterwards */
+	/* who changes any of this sets our latch afterwards */
 	while (!cannot_stop() && gate->wakeups_holder != 0 && !wakeup->may_go_on)
 	{
 		IoTime		limit = gate_makes_others_wait() ? Min(wakeup->limit, wakeup->patience_ends) : wakeup->limit;
@@ -102,8 +102,14 @@ wait_for_wake(void)
 					errmsg("the wakeup of process %d was held for too long", MyProcPid),
 					errdetail("It goes on now, after the \"test_aio.hold_timeout\" of the session that holds the wakeups."));
 		}
+		else if (left <= 0)
+		{
+			LWLockAcquire(gate->lock, LW_EXCLUSIVE);
+			gate_lose_patience(gate->wakeups_settings.made);
+			LWLockRelease(gate->lock);
+		}
 		if (left <= 0)
-			return limit == wakeup->limit;
+			return;
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_EXIT_ON_PM_DEATH | WL_TIMEOUT,
 						 Min(left / NS_PER_MS + 1, LOOK_EVERY_MS),
 						 gate->wait_event_held_wakeup);
@@ -112,29 +118,25 @@ wait_for_wake(void)
 			gate_close();
 		CHECK_FOR_INTERRUPTS();
 	}
-	return true;
 }
 
 /*
  * Stops, while wakeups are held, after a wait for a held read.  The statement has waited
- * for so long already.  Returns false if the process has lost its patience.
+ * for so long already.
  */
-bool
-gate_hold_wakeup(PgAioHandle *ioh, uint64 generation, IoTime waited, bool is_impatient)
+void
+gate_hold_wakeup(PgAioHandle *ioh, uint64 generation, IoTime waited)
 {
-	bool		is_patient;
-
-	if (!begin_hold(ioh, generation, waited, is_impatient))
-		return true;
+	if (!begin_hold(ioh, generation, waited))
+		return;
 
 	PG_ENSURE_ERROR_CLEANUP(end_hold, (Datum) 0);
 	{
-		is_patient = wait_for_wake();
+		wait_for_wake();
 	}
 	PG_END_ENSURE_ERROR_CLEANUP(end_hold, (Datum) 0);
 
 	end_hold(0, 0);
-	return is_patient;
 }
 
 /*
@@ -159,8 +161,7 @@ io_hold_wakeups(PG_FUNCTION_ARGS)
 	was_on = gate->wakeups_holder != 0;
 	if (on)
 	{
-		gate->wakeups_longest = settings.longest;
-		gate->wakeups_patience = settings.patience;
+		gate->wakeups_settings = settings;
 		gate->wakeups_holder = MyProcPid;
 	}
 	else

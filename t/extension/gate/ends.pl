@@ -89,6 +89,25 @@ with_each_io_method('io_uring; long: all', sub {
 		[ 'a device', ["${set}300; SELECT io_device('scenario.k', '50 s', blockno => 0, fork => 'main')"] ],
 		[ 'a held wakeup', [ "${set}300000; SELECT io_hold('scenario.k', 0, 'main')", "${set}300; SELECT io_hold_wakeups(true)" ] ] ]);
 
+	# others queue behind its page, and would wait as long, one after the other
+	$aio->scenario('waiters that have the same page locked, one after the other', with('alice bob carl', sub ($alice, @others) {
+		$aio->sql("CREATE TABLE scenario.k (n int UNIQUE, body text STORAGE PLAIN) WITH (autovacuum_enabled = off)");
+		my $insert = "INSERT INTO scenario.k SELECT i, repeat('x', 7000) FROM generate_series(%d, %d) i";
+		$aio->sql(sprintf $insert, 0, 4);
+		$aio->evict('scenario.k');
+		$aio->gives("SELECT n FROM scenario.k WHERE ctid = '(4,1)'", 4, 'reads the last block, where rows are added');
+		$aio->sql("${set}1000; SELECT io_hold('scenario.k', fork => 'main')");
+		my @sessions = ($alice, @others);
+		$sessions[$_]->starts(sprintf $insert, $_, $_) for 0 .. 2;
+		$alice->raises('23505', qr/duplicate key/, 'goes on');
+		my $ended = time;
+		$_->raises('23505', qr/duplicate key/, 'goes on') for @others;
+		cmp_ok(time - $ended, '<', 2, 'the others do not wait for a second each');
+		$aio->gives('SELECT bypassed FROM io_filters', 3, 'each has performed its read');
+		$aio->sql('RESET test_aio.uninterruptible_timeout');
+		$aio->end_gate;
+	}));
+
 	$aio->scenario('a waiter that can be interrupted: %s', with('alice', 20, sub ($alice, $t, $call) {
 		$aio->sql("${set}100; SELECT $call; RESET test_aio.uninterruptible_timeout");
 		$alice->waits("SELECT read_rel_block_ll('$t', 3)", $call =~ /device/ ? 'IoDevice' : 'IoGateHeld');

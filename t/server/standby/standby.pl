@@ -160,7 +160,6 @@ with_each_io_method('io_uring; long: all', sub {
 		$standby->end_session($reader);
 	}, skip => $reason);
 
-	# the last one ends the patience of the startup process for a while
 	$aio->scenario('replay of DROP TABLE, until %s', sub ($, $end) {
 		my $t = on_both($aio, $standby);
 		my ($issuer) = $standby->sessions('issuer');
