@@ -9,9 +9,8 @@
  * table ends the I/O.  A shared buffer keeps its block meanwhile by a reference that
  * belongs to no backend.
  */
-#include "test_aio.h"
-
 #include "gate/gate.h"
+
 #include "pgstat.h"
 #include "tcop/utility.h"
 #include "utils/relfilenumbermap.h"

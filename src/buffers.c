@@ -6,9 +6,8 @@
  * relation in the pool, not even the buffer that a failed read has left
  * behind, and nothing lost that was dirty.
  */
-#include "test_aio.h"
-
 #include "filters/filters.h"
+
 #include "utils/resowner.h"
 #include "utils/wait_event.h"
 
@@ -164,49 +163,34 @@ wait_for_pins(IoTime begin)
 	return true;
 }
 
-static BufferDesc *
-lookup_shared_buffer(const BufferTag *tag)
+/*
+ * Returns the buffer that has this tag, or NULL.  The buffer is not pinned:
+ * unless the caller does something about it, a shared buffer may have another
+ * tag at any time.  The server's hash table of local buffers is out of reach.
+ */
+BufferDesc *
+lookup_buffer(Relation rel, const BufferTag *tag)
 {
 	BufferTag	wanted = *tag;
 	uint32		hash = BufTableHashCode(&wanted);
 	LWLock	   *partition_lock = BufMappingPartitionLock(hash);
 	int			bufid;
 
+	for (int i = 0; i < NLocBuffer && RelationUsesLocalBuffers(rel); i++)
+	{
+		BufferDesc *desc = GetLocalBufferDescriptor(i);
+
+		if ((buffer_state_read(desc) & BM_TAG_VALID) && BufferTagsEqual(&desc->tag, tag))
+			return desc;
+	}
+	if (RelationUsesLocalBuffers(rel))
+		return NULL;
+
 	LWLockAcquire(partition_lock, LW_SHARED);
 	bufid = BufTableLookup(&wanted, hash);
 	LWLockRelease(partition_lock);
 
 	return bufid < 0 ? NULL : GetBufferDescriptor(bufid);
-}
-
-/*
- * Returns the local buffer of a tag, or NULL.  The server's hash table is out of
- * reach.
- */
-static BufferDesc *
-lookup_local_buffer(const BufferTag *tag)
-{
-	for (int bufid = 0; bufid < NLocBuffer; bufid++)
-	{
-		BufferDesc *desc = GetLocalBufferDescriptor(bufid);
-
-		if ((buffer_state_read(desc) & BM_TAG_VALID) && BufferTagsEqual(&desc->tag, tag))
-			return desc;
-	}
-
-	return NULL;
-}
-
-/*
- * Returns the buffer that has this tag, or NULL.  The buffer is not pinned:
- * unless the caller does something about it, a shared buffer may have another
- * tag at any time.
- */
-BufferDesc *
-lookup_buffer(Relation rel, const BufferTag *tag)
-{
-	return RelationUsesLocalBuffers(rel) ?
-		lookup_local_buffer(tag) : lookup_shared_buffer(tag);
 }
 
 /* Removes one block from the buffer pool, writing it first if it is dirty. */

@@ -8,8 +8,6 @@
  * io_uring the process that finds the completion in the ring.  That happens in a
  * critical section, where nothing may be allocated and no error raised.
  */
-#include "test_aio.h"
-
 #include "filters/filters.h"
 
 #include "utils/injection_point.h"

@@ -2,12 +2,10 @@
  * Single reads: by hand, from the AIO subsystem's parts, and by
  * StartReadBuffers() and WaitReadBuffers().
  */
-#include "test_aio.h"
-
 #include "filters/filters.h"
+
 #include "pgstat.h"
 #include "utils/fmgrprotos.h"
-#include "utils/guc.h"
 #include "utils/memutils.h"
 #include "utils/resowner.h"
 #include "utils/wait_event.h"

@@ -6,7 +6,6 @@
 
 #include "test_aio.h"
 
-
 #define MAX_SUBSYSTEMS 5
 
 /* Why something cannot be done in this server. */

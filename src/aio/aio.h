@@ -39,7 +39,6 @@ extern bool io_match_is_same(const IoMatch *a, const IoMatch *b);
 extern IoMatch io_match_all(void);
 extern IoMatch io_match_rel_arg(FunctionCallInfo fcinfo, int arg);
 extern void io_match_pid_arg(FunctionCallInfo fcinfo, int arg, IoMatch *match);
-extern void io_match_fork_arg(FunctionCallInfo fcinfo, int arg, IoMatch *match);
 extern void io_match_block_arg(FunctionCallInfo fcinfo, int arg, int64 blockno, IoMatch *match);
 extern void io_match_relfilenode_arg(FunctionCallInfo fcinfo, int arg, IoMatch *match);
 

@@ -4,7 +4,6 @@
 #include "aio/aio.h"
 
 #include "storage/procarray.h"
-#include "utils/builtins.h"
 
 bool
 io_is_read(PgAioHandle *ioh)
@@ -92,13 +91,6 @@ io_match_pid_arg(FunctionCallInfo fcinfo, int arg, IoMatch *match)
 	check_range("pid", match->pid, 1, PG_INT32_MAX);
 	if (BackendPidGetProc(match->pid) == NULL && AuxiliaryPidGetProc(match->pid) == NULL)
 		ereport(NOTICE, errmsg("PID %d is not a PostgreSQL backend process", match->pid));
-}
-
-void
-io_match_fork_arg(FunctionCallInfo fcinfo, int arg, IoMatch *match)
-{
-	if (!PG_ARGISNULL(arg))
-		match->fork = forkname_to_number(text_to_cstring(PG_GETARG_TEXT_PP(arg)));
 }
 
 /* Puts a block number, read by the caller since its type differs, into the match. */

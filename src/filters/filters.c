@@ -7,6 +7,8 @@
  */
 #include "filters/filters.h"
 
+#include "utils/builtins.h"
+
 PG_FUNCTION_INFO_V1(io_hold);
 PG_FUNCTION_INFO_V1(io_hold_end);
 PG_FUNCTION_INFO_V1(io_fail);
@@ -20,6 +22,16 @@ static const char *const kind_names[] = {
 	[FILTER_COMPLETION_WAIT] = "completion_wait",
 	[FILTER_SHORT_READ] = "short_read",
 	[FILTER_REOPEN] = "reopen",
+};
+
+static const char *const bypass_reasons[] = {
+	[BYPASS_NONE] = NULL,
+	[BYPASS_PROCESS] = "a process on which others depend reads it",
+	[BYPASS_CRITICAL] = "the process is in a critical section",
+	[BYPASS_EXIT] = "the process exits",
+	[BYPASS_SHUTDOWN] = "the server shuts down",
+	[BYPASS_NO_WORKER] = "the gate's worker is not running",
+	[BYPASS_WAITER] = "a process that cannot be interrupted waits for it",
 };
 
 /* Reads an optional number that is at least "minimum", or returns "missing". */
@@ -47,7 +59,8 @@ filter_match_args(FunctionCallInfo fcinfo, int rel_arg, int first_arg, Filter *f
 {
 	filter->match = io_match_rel_arg(fcinfo, rel_arg);
 	io_match_block_arg(fcinfo, first_arg, PG_GETARG_INT64(first_arg), &filter->match);
-	io_match_fork_arg(fcinfo, first_arg + 1, &filter->match);
+	if (!PG_ARGISNULL(first_arg + 1))
+		filter->match.fork = forkname_to_number(text_to_cstring(PG_GETARG_TEXT_PP(first_arg + 1)));
 	io_match_pid_arg(fcinfo, first_arg + 2, &filter->match);
 	filter->skip = count_arg(fcinfo, first_arg + 3, "skip", 0, 0);
 	filter->times = count_arg(fcinfo, first_arg + 4, "times", 1, -1);
@@ -150,7 +163,7 @@ io_filters_get(PG_FUNCTION_ARGS)
 		row_set(row, "matched", Int64GetDatum(filters[i].matched));
 		row_set(row, "fired", Int64GetDatum(filters[i].fired));
 		row_set(row, "bypassed", Int64GetDatum(filters[i].bypassed));
-		row_set_text(row, "why_bypassed", bypass_reason(filters[i].why_bypassed));
+		row_set_text(row, "why_bypassed", bypass_reasons[filters[i].why_bypassed]);
 		row_set_if(row, "hold_timeout", filter->kind <= FILTER_COMPLETION_WAIT && filter->kind != FILTER_FAIL,
 				   Int64GetDatum(filter->longest / NS_PER_MS));
 		row_set_if(row, "holder", filter->holder != 0, Int32GetDatum(filter->holder));

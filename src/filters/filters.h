@@ -76,7 +76,7 @@ typedef struct FilterEffect
 	IoTime		made;			/* … and when that was made */
 } FilterEffect;
 
-/* Why a matching read was not intercepted, or not held; the texts are in table.c. */
+/* Why a matching read was not intercepted, or not held; the texts are in filters.c. */
 typedef enum FilterBypass
 {
 	BYPASS_NONE = 0,
@@ -136,7 +136,6 @@ extern int	filters_put(Filter *filter);
 extern int	filters_end(FilterKind kind, int id, bool made_here);
 extern void filters_end_with_session(void);
 extern void filters_copy(CountedFilter *copies);
-extern const char *bypass_reason(FilterBypass reason);
 
 /* the setting "test_aio.hold_timeout" as a time */
 extern IoTime filters_hold_timeout(void);

@@ -194,15 +194,6 @@ may_serve_maker(const Filter *filter, bool synchronous)
 		!filter->match.has_rel && filter->match.pid == 0;
 }
 
-/* Does a device come before another?  One for a relation comes before one for all, then the newest. */
-static bool
-is_nearer_device(const Filter *device, const Filter *other)
-{
-	if (other == NULL || device->match.has_rel != other->match.has_rel)
-		return other == NULL || device->match.has_rel;
-	return device->id > other->id;
-}
-
 /*
  * Returns whether a filter that the gate carries out has an effect on a read that this
  * process is staging, and which effect.  Counts the match.
@@ -228,7 +219,9 @@ filters_effect_on(PgAioHandle *ioh, FilterEffect *effect)
 			continue;
 		if (filter->kind == FILTER_DEVICE)
 		{
-			if (is_nearer_device(filter, device))
+			/* one for a relation comes before one for all, then the newest */
+			if (device == NULL || filter->match.has_rel > device->match.has_rel ||
+				(filter->match.has_rel == device->match.has_rel && filter->id > device->id))
 				device = filter;
 			continue;
 		}
@@ -291,22 +284,6 @@ filters_count_bypass(FilterKind kind, PgAioHandle *ioh, FilterBypass reason)
 		pg_atomic_fetch_add_u64(&table->counts[i].bypassed, 1);
 		table->counts[i].why = reason;
 	}
-}
-
-const char *
-bypass_reason(FilterBypass reason)
-{
-	static const char *const reasons[] = {
-		[BYPASS_NONE] = NULL,
-		[BYPASS_PROCESS] = "a process on which others depend reads it",
-		[BYPASS_CRITICAL] = "the process is in a critical section",
-		[BYPASS_EXIT] = "the process exits",
-		[BYPASS_SHUTDOWN] = "the server shuts down",
-		[BYPASS_NO_WORKER] = "the gate's worker is not running",
-		[BYPASS_WAITER] = "a process that cannot be interrupted waits for it",
-	};
-
-	return reasons[reason];
 }
 
 /*

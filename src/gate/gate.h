@@ -181,7 +181,6 @@ extern bool gate_interrupt_is_blocked(void);
 
 /* hold.c */
 extern const FilterHandler gate_handler;
-extern void gate_start_hold(GateIo *io, const Filter *filter, IoTime now);
 extern void gate_claim(PgAioHandle *ioh, GateIo *io);
 extern void gate_complete(PgAioHandle *ioh, IoTime not_before);
 extern PgAioHandle *gate_claim_released(IoTime now);

@@ -1,5 +1,5 @@
 /*
- * Holding, claiming, completing and releasing reads, and what ends with filters and
+ * Claiming, completing and releasing reads, and what ends with filters and
  * sessions.
  *
  * A process that is about to complete a read claims it first, under the lock; then it
@@ -7,20 +7,8 @@
  */
 #include "gate/gate.h"
 
-#include "utils/timestamp.h"
-
 PG_FUNCTION_INFO_V1(io_release);
 PG_FUNCTION_INFO_V1(io_release_all);
-
-/* Begins a hold by a filter.  The caller has the lock. */
-void
-gate_start_hold(GateIo *io, const Filter *filter, IoTime now)
-{
-	io->phase = GATE_HELD;
-	io->hold_limit = now + filter->longest;
-	io->since = GetCurrentTimestamp();
-	dclist_push_tail(&gate->held, &io->held_node);
-}
 
 /*
  * Claims a read that is held or queued: this process completes it now, and nobody else

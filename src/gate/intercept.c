@@ -10,6 +10,7 @@
 #include "gate/gate.h"
 
 #include "storage/proclist.h"
+#include "utils/timestamp.h"
 
 /* how many reads this process has intercepted and not yet submitted */
 static int	nintercepted;
@@ -173,9 +174,12 @@ submit_intercepted(int nintercepted_ios, PgAioHandle **intercepted, PgAioHandle 
 
 		if (hold != NULL)
 		{
-			gate_start_hold(io, hold, now);
+			io->phase = GATE_HELD;
+			io->since = GetCurrentTimestamp();
+			io->hold_limit = now + hold->longest;
 			if (is_awaited)
 				io->hold_limit = Min(io->hold_limit, now + gate_patience(hold->patience, hold->made));
+			dclist_push_tail(&gate->held, &io->held_node);
 			wake = true;
 		}
 		else if (gate_start_queued(ioh, io, device, now, is_awaited))

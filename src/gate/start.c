@@ -13,20 +13,13 @@ enum
 {
 	GATE_OFF,
 	GATE_ON,
-	GATE_TRY,					/* in a server of an unknown major version,
-								 * too */
+	GATE_TRY,					/* in an unknown major version, too */
 };
 
 static const struct config_enum_entry gate_modes[] = {
 	{"off", GATE_OFF, false},
 	{"on", GATE_ON, false},
 	{"try", GATE_TRY, false},
-	{"false", GATE_OFF, true},
-	{"true", GATE_ON, true},
-	{"no", GATE_OFF, true},
-	{"yes", GATE_ON, true},
-	{"0", GATE_OFF, true},
-	{"1", GATE_ON, true},
 	{NULL, 0, false}
 };
 

@@ -224,25 +224,6 @@ look_at_shutdown(IoTime now)
 		gate_close();
 }
 
-/*
- * Returns whether the worker may end.  When the server shuts down, it first
- * performs what is left; else the next worker does, and sessions that wait.
- */
-static bool
-may_end(void)
-{
-	bool		left;
-
-	if (!gate->closing)
-		return true;
-
-	LWLockAcquire(gate->lock, LW_SHARED);
-	left = !pairingheap_is_empty(&gate->due);
-	LWLockRelease(gate->lock);
-
-	return !left;
-}
-
 void
 test_aio_gate_main(Datum arg pg_attribute_unused())
 {
@@ -287,7 +268,8 @@ test_aio_gate_main(Datum arg pg_attribute_unused())
 			ProcessConfigFile(PGC_SIGHUP);
 		}
 		look_at_shutdown(io_now());
-		if (ShutdownRequestPending && may_end())
+		/* the next worker performs what is left, and sessions that wait */
+		if (ShutdownRequestPending && !gate->closing)
 			break;
 
 		started_until = buffer_io_end(0, io_now());
@@ -295,6 +277,9 @@ test_aio_gate_main(Datum arg pg_attribute_unused())
 			gate_complete(ioh, 0);
 		if (complete_due(&next))
 			continue;
+		/* nothing is left */
+		if (ShutdownRequestPending && gate->closing)
+			break;
 		next = Min(next, started_until);
 		/* a waiting session may depend on us to see that the server stops */
 		if (next != IO_TIME_NEVER)

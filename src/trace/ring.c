@@ -98,34 +98,3 @@ trace_lock(uint64 seq)
 
 	return NULL;
 }
-
-/* Copies the record with this number.  Returns false if there is none any more. */
-bool
-trace_read(uint64 seq, TraceRecord *copy)
-{
-	TraceRecord *record = trace_lock(seq);
-
-	if (record == NULL)
-		return false;
-	memcpy(copy, record, sizeof(TraceRecord));
-	SpinLockRelease(&record->mutex);
-
-	return true;
-}
-
-/*
- * Returns the range of the numbers of records that exist.  Some of the records may be
- * overwritten before they are read.  Gets the time of day where IoTime is 0, too.
- */
-void
-trace_range(uint64 *first, uint64 *end, TimestampTz *clock_offset)
-{
-	LWLockAcquire(trace->lock, LW_SHARED);
-	*first = trace->first;
-	*clock_offset = trace->clock_offset;
-	LWLockRelease(trace->lock);
-
-	*end = pg_atomic_read_u64(&trace->next);
-	if (*end - *first > trace->nrecords)
-		*first = *end - trace->nrecords;
-}

@@ -101,8 +101,6 @@ extern void trace_init_ring(uint32 nhandles, LWLock *lock);
 extern void trace_begin(PgAioHandle *ioh, TraceRecord *head);
 extern TraceRecord *trace_lock(uint64 seq);
 extern TraceRecord *trace_lock_io(PgAioHandle *ioh, uint64 generation);
-extern bool trace_read(uint64 seq, TraceRecord *copy);
-extern void trace_range(uint64 *first, uint64 *end, TimestampTz *clock_offset);
 
 /* record.c */
 extern void trace_staged(PgAioHandle *ioh, bool synchronous);

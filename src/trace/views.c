@@ -8,7 +8,6 @@
 #include "access/table.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
-#include "catalog/pg_tablespace_d.h"
 #include "catalog/pg_type.h"
 #include "postmaster/bgworker.h"
 #include "utils/array.h"
@@ -75,18 +74,6 @@ trace_relation(const RelFileLocator *rlocator, ProcNumber temp_owner)
 	return RelidByRelfilenumber(rlocator->spcOid, rlocator->relNumber);
 }
 
-/*
- * Returns its backend_type; of a background worker that has ended, just that it was
- * one.
- */
-static const char *
-trace_process_type(int pid, BackendType type)
-{
-	const char *own = type == B_BG_WORKER ? GetBackgroundWorkerTypeByPid(pid) : NULL;
-
-	return own != NULL ? own : GetBackendTypeDesc(type);
-}
-
 static void
 add_time(Row *row, const char *column, IoTime time, TimestampTz clock_offset)
 {
@@ -130,6 +117,7 @@ fill_row(Row *row, const TraceRecord *record, TimestampTz clock_offset)
 	bool		submitted = record->state != TRACE_STAGED;
 	bool		completed = record->state == TRACE_COMPLETED;
 	const PgAioTargetData *target = &record->target;
+	const char *worker_type;
 	Oid			relation = trace_relation(&target->smgr.rlocator,
 										  target->smgr.is_temp ? record->owner : INVALID_PROC_NUMBER);
 	PgAioHandle described = {.target = PGAIO_TID_SMGR,.target_data = *target};
@@ -165,7 +153,9 @@ fill_row(Row *row, const TraceRecord *record, TimestampTz clock_offset)
 	add_waits(row, record, clock_offset);
 	row_set(row, "held", BoolGetDatum(completed ? record->held : submitted &&
 									  io_is_delayed(&pgaio_ctl->io_handles[record->io], record->generation)));
-	row_set_text(row, "backend_type", trace_process_type(record->issuer, record->issuer_type));
+	/* of a background worker that has ended, just that it was one */
+	worker_type = record->issuer_type == B_BG_WORKER ? GetBackgroundWorkerTypeByPid(record->issuer) : NULL;
+	row_set_text(row, "backend_type", worker_type != NULL ? worker_type : GetBackendTypeDesc(record->issuer_type));
 }
 
 /*
@@ -188,15 +178,27 @@ io_trace_get(PG_FUNCTION_ARGS)
 	per_row = AllocSetContextCreate(CurrentMemoryContext, "io_trace row",
 									ALLOCSET_SMALL_SIZES);
 	context = MemoryContextSwitchTo(per_row);
-	for (trace_range(&seq, &end, &clock_offset); seq < end; seq++)
+	LWLockAcquire(trace->lock, LW_SHARED);
+	seq = trace->first;
+	clock_offset = trace->clock_offset;
+	LWLockRelease(trace->lock);
+	end = pg_atomic_read_u64(&trace->next);
+	if (end - seq > trace->nrecords)
+		seq = end - trace->nrecords;
+	for (; seq < end; seq++)
 	{
-		TraceRecord record;
+		TraceRecord *record;
+		TraceRecord copy;
 
 		CHECK_FOR_INTERRUPTS();
 		MemoryContextReset(per_row);
-		if (!trace_read(seq, &record))
+		record = trace_lock(seq);
+		/* overwritten meanwhile */
+		if (record == NULL)
 			continue;
-		fill_row(row, &record, clock_offset);
+		copy = *record;
+		SpinLockRelease(&record->mutex);
+		fill_row(row, &copy, clock_offset);
 		row_put(row);
 	}
 	MemoryContextSwitchTo(context);
