@@ -40,8 +40,7 @@ typedef enum GatePhase
  * stale one could only belong to an earlier use, which no longer concerns it.
  *
  * Until the read is submitted only its owner looks at the rest; then the lock protects
- * it.  "phase" is also looked at without the lock, and then again under it: a stale
- * value costs a look, or leaves the read to whoever looks next.
+ * it.
  */
 typedef struct GateIo
 {
@@ -75,7 +74,10 @@ typedef struct GateQueue
 	IoTime		lateness_max;
 } GateQueue;
 
-/* A held wakeup: of a process that has waited for a held read. */
+/*
+ * A held wakeup: of a process that has waited for a held read.  That process looks at it
+ * without the lock, after its latch was set: SetLatch() and ResetLatch() have barriers.
+ */
 typedef struct HeldWakeup
 {
 	bool		held;			/* set and cleared by the process itself */
@@ -88,10 +90,11 @@ typedef struct HeldWakeup
 } HeldWakeup;
 
 /*
- * The filters' lock protects all of this.  "closing", "worker" and "wakeups_holder" are
- * also read without it.  They are written under it, so a process that takes it later
- * sees them; a stale value means that a read is still intercepted or still goes by, or
- * that a waiter looks again after its next sleep, at most a second later.
+ * The filters' lock protects all of this.  "closing", "worker", "worker_pid" and
+ * "wakeups_holder" are also read without it.  They are written under it, so a process
+ * that takes it later sees them; a stale value means that a read is still intercepted or
+ * still goes by, or that a waiter looks again after its next sleep, at most a second
+ * later.
  */
 typedef struct GateState
 {

@@ -78,7 +78,8 @@ typedef struct TraceRing
 
 	uint64		nrecords;
 	TraceRecord *records;		/* record n is at n % nrecords */
-	pg_atomic_uint64 *seqs;		/* of each handle's last record, or 0 */
+	pg_atomic_uint64 *seqs;		/* of each handle's last record, or 0; others
+								 * look after the state SUBMITTED, see GateIo */
 	pg_atomic_uint64 lost_waits;
 
 	/* read without lock: number of the filter in force, or 0 */
