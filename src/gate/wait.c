@@ -95,7 +95,7 @@ look_at_process(const Wait *wait, const GateIo *io, IoTime now)
 {
 	bool		stays = io->effect.injected && wait->ioh->owner_procno == MyProcNumber;
 
-	if (gate->closing || (proc_exit_inprogress && !stays) || wait->is_interrupted)
+	if ((proc_exit_inprogress && !stays) || wait->is_interrupted)
 		return WAIT_PERFORM;
 	if (wait->makes_others_wait && now >= patience_ends(wait, io))
 		return WAIT_BYPASS;
