@@ -162,7 +162,8 @@ for_each_io_method('worker; long: all', sub {
 	}));
 
 	$aio->scenario('a device that ends hurries its own reads only', with('alice', [ t => 64 ], [ u => 64 ], sub ($alice, $t, $u) {
-		$aio->sql("SELECT io_device('$_', '40 s', 100, 0.5)") for $t, $u;
+		# a read that stays is the first in the worker's queue
+		$aio->sql("SELECT io_device('$t', '60 s', 100), io_device('$u', '40 s', 100, 0.4)");
 		submits($aio, $alice, map { ("$t $_", "$u $_") } 0 .. 3);
 		submits($aio, $alice, map { ("$u $_", "$t $_") } 4 .. 6);
 		$aio->sql("SELECT (SELECT io_device_end(filter) FROM io_devices WHERE relation = '$t'::regclass)");
