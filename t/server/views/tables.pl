@@ -265,9 +265,9 @@ for_each_io_method('worker', sub {
 		# autovacuum's launcher updates pg_database in place; 19 does not exclude that it extends a relation
 		my %rows = (
 			(map { $_ => rows(qr/none/, qr/none/) } 'client backend', 'background worker', 'walsender', 'slotsync worker', 'io worker'),
-			# the betas of 19 have all rows; server commit 32e4508db2
+			# the first betas of 19 have all rows; server commit 32e4508db2
 			!$aio->sql("SELECT count(*) FROM pg_proc WHERE proname = 'pg_enable_data_checksums'") ? ()
-			: $aio->setting('server_version') =~ /^19beta/ ? (map { $_ => rows(qr/none/, qr/none/) } 'datachecksums launcher', 'datachecksums worker')
+			: $aio->setting('server_version') =~ /^19beta/ && $aio->sql("SELECT count(*) FROM pg_stat_io WHERE backend_type LIKE 'datachecksums%' AND object LIKE 'temp%'") ? (map { $_ => rows(qr/none/, qr/none/) } 'datachecksums launcher', 'datachecksums worker')
 			: ('datachecksums launcher' => rows(qr/temp|bulkwrite|vacuum|relation.init/, $no_reading), 'datachecksums worker' => rows(qr/temp|bulkwrite|relation.init/, $no_reading)),
 			(map { $_ => rows(qr/temp/, qr/none/) } 'standalone backend', 'startup'),
 			'autovacuum worker' => rows(qr/temp|bulkwrite/, $no_reading),
