@@ -136,6 +136,8 @@ extern Subsystem gate_subsystem;
 extern bool gate_sees_synchronous;
 extern void gate_wake_worker(void);
 extern void gate_release_wakeups(void);
+extern IoTime gate_patience(IoTime patience, IoTime made);
+extern void gate_lose_patience(IoTime made);
 
 static inline GateIo *
 gate_io(PgAioHandle *ioh)
@@ -173,8 +175,6 @@ extern int	gate_submit(uint16 num_staged_ios, PgAioHandle **staged_ios);
 extern void gate_intercept_synchronous(PgAioHandle *ioh);
 
 /* wait.c */
-extern IoTime gate_patience(IoTime patience, IoTime made);
-extern void gate_lose_patience(IoTime made);
 extern void gate_wait(PgAioHandle *ioh, uint64 generation);
 
 /* wakeups.c */

@@ -46,39 +46,6 @@ typedef struct Wait
 static TimestampTz waited_in = -1;
 static IoTime waited;
 
-/*
- * Returns for how long a process that cannot be interrupted waits on account of a
- * filter, or of held wakeups, of that time.  Others queue behind the process, for example
- * for a page that it has locked, and would wait as long one after the other.  So
- * patience is lost once, for all that there is then.  The caller has the lock.
- */
-IoTime
-gate_patience(IoTime patience, IoTime made)
-{
-	return made > gate->patience_lost ? patience : 0;
-}
-
-/*
- * Has no process wait any longer that cannot be interrupted, unless patience with a
- * filter of that time has been lost before.  The caller has the lock.
- */
-void
-gate_lose_patience(IoTime made)
-{
-	if (made <= gate->patience_lost)
-		return;
-	gate->patience_lost = io_now();
-	for (int i = 0; i < gate->nios; i++)
-		if (gate->ios[i].phase == GATE_HELD || gate->ios[i].phase == GATE_QUEUED)
-			ConditionVariableBroadcast(&gate_handle(&gate->ios[i])->cv);
-	for (int i = 0; i < gate->nwakeups; i++)
-	{
-		gate->wakeups[i].patience_ends = 0;
-		if (gate->wakeups[i].held)
-			SetLatch(&GetPGProcByNumber(i)->procLatch);
-	}
-}
-
 static IoTime
 patience_ends(const Wait *wait, const GateIo *io)
 {
