@@ -73,9 +73,7 @@ class Function:
 
     def arguments(self) -> list[str] | None:
         """The names of the arguments; None for a variable number of arguments."""
-        inside = self.head[self.head.index(self.name + "(") + len(self.name) + 1:self.head.rindex(")")]
-        if inside.strip() == "PG_FUNCTION_ARGS":
-            return ["fcinfo"]
+        inside = self.head[self.head.index(self.name + "(") + len(self.name) + 1:self.head.rindex(")")].replace("PG_FUNCTION_ARGS", "FunctionCallInfo fcinfo")
         parts, depth = [""], 0
         for char in inside:
             depth += {"(": 1, ")": -1}.get(char, 0)

@@ -92,7 +92,7 @@ def run(given: argparse.Namespace) -> int:
     if given.record or given.page:
         return 0
     base = f"source:{given.source.resolve()}" if given.source else "18-instrumented"
-    engine = Engine(base, given.server, not given.without_assertions, given.only)
+    engine = Engine(base, given.server, not given.without_assertions, given.only, kind="history" if given.history else "-".join(path.stem for path in given.lists))
     part, parts = map(int, given.shard.split("/"))
     chosen = chosen_bugs(given, engine)[part - 1::parts]
     if given.list:

@@ -34,7 +34,7 @@ class Engine:
     """Two engines of one version, or server, cannot be used at the same time: they have one directory."""
 
     def __init__(self, base: str = "18-instrumented", server: str = "", assertions: bool = True,
-                 only: Iterable[str] = (), directory: Path | None = None):
+                 only: Iterable[str] = (), directory: Path | None = None, kind: str = ""):
         #: what servers/variant makes the server of; empty: the server is taken as it is
         self.base = "" if server else base
         self.assertions = assertions
@@ -43,6 +43,8 @@ class Engine:
             self.label = f"own-{server.replace('/', '-').replace(':', '-')}"
         else:
             self.label = directory.name if directory else f"{self.major}{'' if assertions else '-plain'}"
+        # runs with other bugs have builds and results of their own
+        self.label += f"-{kind}" if kind else ""
         self.directory = directory or CACHE / "mutants" / self.label
         self.work = self.directory / "work"
         self.server = server or f"pg_config:{self.directory}/server/bin/pg_config"

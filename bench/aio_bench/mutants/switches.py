@@ -16,8 +16,13 @@ from .bugs import Bug, Function, blank_of, place_of
 DECLARATIONS = """\
 extern int {prefix}mutant_on;
 extern unsigned char *{prefix}mutants_reached;
+#ifdef FRONTEND
+#define MUTANT_ON(number) 0
+#define MUTANT_NEAR(number) 1
+#else
 #define MUTANT_ON(number) (__builtin_expect({prefix}mutant_on == (number), 0))
 #define MUTANT_NEAR(number) ({prefix}mutants_reached[number] = 1)
+#endif
 #define MUTANT(number) (MUTANT_NEAR(number), MUTANT_ON(number))
 """
 DEFINITIONS = """
