@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,16 +20,18 @@
 
 typedef struct Below
 {
-	/* so many more calls fail: sync_file_range() with EINTR, an extension of a file with ENOSPC */
+	/* so many more calls fail: sync_file_range() with EINTR, an extension of a file with ENOSPC; or, of writes, take long */
 	atomic_llong interrupts;
 	atomic_llong full;
-	/* numbers of the last write, and for each file of its last write and of the last one that was synced */
+	atomic_llong slow;
+	/* number of the last write; for each file of its last write, of the last one that was synced, and the length then */
 	atomic_llong last;
 	struct
 	{
 		atomic_llong inode,
 					written,
-					synced;
+					synced,
+					length;
 	}			files[FILES];
 } Below;
 
@@ -69,12 +72,19 @@ note(const struct stat *file, int is_sync, long long until)
 
 	if (!S_ISREG(file->st_mode))
 		return;
-	if (is_sync)
-		atomic_store(&below->files[at].synced, until);
-	else
+	if (!is_sync)
 	{
-		atomic_store(&below->files[at].inode, (long long) file->st_ino);
+		/* of a file that takes another one's place, nobody knows how much of it has been synced */
+		long long	before = atomic_exchange(&below->files[at].inode, (long long) file->st_ino);
+
+		if (before != (long long) file->st_ino)
+			atomic_store(&below->files[at].length, before == 0 ? 0 : INT64_MAX);
 		atomic_store(&below->files[at].written, atomic_fetch_add(&below->last, 1) + 1);
+	}
+	else if (below->files[at].inode == (long long) file->st_ino)
+	{
+		atomic_store(&below->files[at].length, (long long) file->st_size);
+		atomic_store(&below->files[at].synced, until);
 	}
 }
 
@@ -89,21 +99,27 @@ note_write(int fd)
 	errno = saved;
 }
 
+/* Is this the file of a table or an index? */
+static int
+is_relation(int fd)
+{
+	char		link[32],
+				path[4096];
+	ssize_t		length;
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	length = readlink(link, path, sizeof(path) - 1);
+	path[length > 0 ? length : 0] = '\0';
+	return strstr(path, "/base/") != NULL || strstr(path, "/pg_tblspc/") != NULL;
+}
+
 /* Returns true if a write of a table or an index would make it longer, and is to find the disk full. */
 static int
 is_full(int fd, off_t offset)
 {
 	struct stat file;
-	char		link[32],
-				path[4096];
-	ssize_t		length;
 
-	if (below == NULL || atomic_load(&below->full) <= 0 || fstat(fd, &file) != 0 || offset < file.st_size)
-		return 0;
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-	length = readlink(link, path, sizeof(path) - 1);
-	path[length > 0 ? length : 0] = '\0';
-	if ((strstr(path, "/base/") == NULL && strstr(path, "/pg_tblspc/") == NULL) || !fails(&below->full))
+	if (below == NULL || atomic_load(&below->full) <= 0 || fstat(fd, &file) != 0 || offset < file.st_size || !is_relation(fd) || !fails(&below->full))
 		return 0;
 	errno = ENOSPC;
 	return 1;
@@ -115,6 +131,8 @@ pwrite(int fd, const void *buffer, size_t length, off_t offset)
 	ssize_t		done;
 
 	NEXT(pwrite);
+	if (below != NULL && atomic_load(&below->slow) > 0 && is_relation(fd) && fails(&below->slow))
+		usleep(50000);
 	done = next(fd, buffer, length, offset);
 	if (done > 0)
 		note_write(fd);

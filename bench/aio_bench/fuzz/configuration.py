@@ -53,7 +53,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "backend_flush_after": ("0", "1"),
     "recovery_prefetch": ("try", "off", "on"),
     "pg_prewarm.autoprewarm": ("on", "off"),
-    "fsync": ("off", "off", "on"),
+    "fsync": ("off", "on"),
     "debug_io_direct": ("", "", "data", "data, wal"),
     "wal_skip_threshold": ("0", "2MB"),
     "temp_file_limit": ("-1",),
@@ -102,7 +102,7 @@ def draw_shape(random: Random) -> dict[str, Any]:
 def storage_sql(random: Random, name: str, kind: str) -> list[str]:
     """Returns what makes a table with indexes."""
     columns = TABLE.format(storage=random.choice(("extended", "external", "main")))
-    fill = f" WITH (fillfactor = {random.choice((20, 70, 100))})"
+    fill = f" WITH (fillfactor = {random.choice((20, 70, 100))}){' TABLESPACE aside' if kind != 'temp' and random.random() < 0.25 else ''}"
     if kind == "parts":
         made = [f"CREATE TABLE {name} {columns} PARTITION BY RANGE (id)"]
         made += [f"CREATE TABLE {name}_{low} PARTITION OF {name} FOR VALUES FROM ({low}) TO ({low + 400}){fill}" for low in (0, 400, 800)]

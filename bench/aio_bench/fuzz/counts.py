@@ -9,13 +9,17 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import pairwise
+from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
+
+import psycopg
 
 from ..project import wait_for
 from .configuration import filler, storage_sql
 from .grammar import Grammar
 from .model import where
+from .oracles import SERVANTS
 
 if TYPE_CHECKING:
     from .driver import Driver
@@ -91,6 +95,18 @@ class Probe:
     def same(self, what: str, *values: float) -> None:
         if max(values) != min(values):
             self.driver.fail(f"{what} differ: {' '.join(f'{value:g}' for value in values)}")
+
+    def failed_checksums(self) -> list[int]:
+        self.ask("SELECT pg_stat_force_next_flush()")
+        return [row[0] for row in self.ask("SELECT checksum_failures FROM pg_stat_database WHERE datid = 0 OR datname = current_database() ORDER BY datid = 0")]
+
+    def old(self, log: Path, start: int) -> list[tuple[Any, ...]]:
+        """Asks processes for a line of the log; returns those whose lines, from a place in the log on, do not begin with "new" yet."""
+        found = set(re.findall(r"^(\d+)\|[^|]*\|[^|]*\|new\|", log.read_bytes()[start:].decode(errors="replace"), re.MULTILINE))
+        left = [row for row in self.ask(f"SELECT pid, backend_type FROM pg_stat_activity WHERE backend_type IN {SERVANTS}") if str(row[0]) not in found]
+        for pid, _ in left:
+            self.ask(f"SELECT pg_log_backend_memory_contexts({pid})")
+        return left
 
 
 def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -255,7 +271,89 @@ def together(probe: Probe) -> None:
     probe.same(f"two of {sql}: blocks of the table read: by EXPLAIN, by the trace", sum(each["Plan"]["Shared Read Blocks"] for each in told), float(traced))
 
 
-PROBES: tuple[Callable[[Probe], None], ...] = (scan, scan, scan, change, change, vacuum, concurrency, together)
+def depth(probe: Probe) -> None:
+    """A stream on slow storage keeps so many reads in progress as its setting allows, also in a ring of buffers."""
+    settings = probe.driver.script.settings
+    if probe.driver.script.method == "sync" or settings.get("shared_buffers") not in ("32MB", None):
+        return
+    probe.run("DROP TABLE IF EXISTS counted; CREATE UNLOGGED TABLE counted WITH (fillfactor = 10) AS SELECT repeat('x', 700) AS body"
+              " FROM generate_series(1, (SELECT setting::int / 4 + 100 FROM pg_settings WHERE name = 'shared_buffers'))")
+    evict(probe)
+    probe.run("SET effective_io_concurrency = 16; SET io_combine_limit = 4; SET max_parallel_workers_per_gather = 0")
+    probe.ask("SELECT io_device('counted', '10 ms'), io_trace_reset(), io_trace_start()")
+    probe.run("SELECT count(body) FROM (SELECT * FROM counted LIMIT 400) s")
+    probe.ask("SELECT io_trace_stop(), io_device_end()")
+    [(most,)] = probe.ask("SELECT coalesce(max(in_progress), 0) FROM io_trace WHERE relation = 'counted'::regclass")
+    if most < min(9, int(settings.get("io_max_concurrency", 64))):
+        probe.driver.fail(f"a sequential scan has no more than {most} reads in progress, though effective_io_concurrency is 16")
+
+
+def alike(probe: Probe) -> None:
+    """VACUUM of two tables does to each what VACUUM does to it alone."""
+    option = probe.random.choice(("vacuum_truncate", "vacuum_index_cleanup"))
+    sizes = []
+    for commands in (("VACUUM one, two",), ("VACUUM two", "VACUUM one")):
+        for name, options in ("one", f" WITH ({option} = off)"), ("two", ""):
+            probe.run(f"DROP TABLE IF EXISTS {name}; CREATE TABLE {name} (id int PRIMARY KEY, body text STORAGE external){options};"
+                      f" INSERT INTO {name} SELECT i, repeat('x', 3000) FROM generate_series(1, 100) i; DELETE FROM {name}")
+        for sql in commands:
+            probe.run(sql)
+        sizes += probe.run("SELECT pg_table_size('one'), pg_table_size('two')")
+    if sizes[0] != sizes[1]:
+        probe.driver.fail(f"VACUUM one, two: sizes {sizes[0]}; of each by itself: {sizes[1]}; one has {option} = off")
+
+
+def failures(probe: Probe) -> None:
+    """A page whose checksum is wrong counts once, for the database that it belongs to."""
+    if not probe.driver.script.shape["checksums"]:
+        return
+    probe.run("DROP TABLE IF EXISTS counted; CREATE TABLE counted AS SELECT 1 AS id")
+    for table, shared in ("counted", False), ("pg_shdescription", True):
+        probe.ask("CHECKPOINT")
+        [(file,)] = probe.ask(f"SELECT pg_relation_filepath('{table}')")
+        path = probe.driver.cluster.data / file
+        before, page = probe.failed_checksums(), path.read_bytes()
+        probe.driver.spoiled = True
+        probe.ask(f"SELECT modify_rel_block('{table}', 0, corrupt_checksum => true)")
+        try:
+            probe.run(f"SELECT count(*) FROM {table}")
+        except psycopg.errors.DataCorrupted:
+            after = probe.failed_checksums()
+        else:
+            probe.driver.fail(f"{table}: a wrong checksum is not noticed")
+        with path.open("r+b") as out:
+            out.write(page)
+        if (counted := [int(now - then) for now, then in zip(after, before, strict=True)]) != [not shared, shared]:
+            probe.driver.fail(f"{table}: checksum failures of the database, of shared relations: {counted}")
+
+
+def cancelled(probe: Probe) -> None:
+    """What writes many buffers ends when it is cancelled, though each write takes long."""
+    below = probe.driver.cluster.below
+    probe.ask("CHECKPOINT; UPDATE heap SET k = k WHERE id < 0; UPDATE heap2 SET k = k")
+    [(dirty,)] = probe.ask("SELECT count(*) FROM pg_buffercache WHERE isdirty AND relfilenode = ANY (ARRAY[pg_relation_filenode('heap'), pg_relation_filenode('heap2')])")
+    below.fail(2, 1000)
+    try:
+        probe.run("SET statement_timeout = '100ms'; SELECT " + probe.random.choice(("pg_buffercache_evict_all()", "pg_buffercache_evict_relation('heap')")))
+    except psycopg.errors.QueryCanceled:
+        if dirty > 60 and (written := 1000 - below.left(2)) > dirty / 2:
+            probe.driver.fail(f"a statement that is cancelled after 100 ms writes {written} buffers, of {dirty}, each in 50 ms")
+    finally:
+        below.fail(2, 0)
+
+
+def reloaded(probe: Probe) -> None:
+    """Each process follows a change of the configuration."""
+    log = probe.driver.cluster.log
+    start = log.stat().st_size
+    for prefix in "%p|%b|%e|new|", None:
+        probe.ask(f"ALTER SYSTEM SET log_line_prefix = '{prefix}'" if prefix else "ALTER SYSTEM RESET log_line_prefix")
+        probe.ask("SELECT pg_reload_conf()")
+        if prefix and not wait_for(lambda: not probe.old(log, start), 15, 0.1):
+            probe.driver.fail(f"processes that do not follow a reload: {probe.old(log, start)}")
+
+
+PROBES: tuple[Callable[[Probe], None], ...] = (scan, scan, scan, change, change, vacuum, concurrency, together, depth, alike, failures, cancelled, reloaded)
 
 
 def probe(driver: "Driver", seed: int) -> None:
@@ -263,7 +361,7 @@ def probe(driver: "Driver", seed: int) -> None:
     for sql in ("ALTER SYSTEM SET autovacuum = off", "SELECT pg_reload_conf()"):
         driver.ask(sql)
     wait_for(lambda: not driver.ask("SELECT 1 FROM pg_stat_activity WHERE backend_type LIKE 'autovacuum%'"), 10)
-    for _ in range(4):
+    for judge in random.sample(PROBES, 6):
         # counters of other sessions must not come meanwhile
         for session in driver.sessions:
             session.connection.ask("SELECT pg_stat_force_next_flush()")
@@ -271,7 +369,7 @@ def probe(driver: "Driver", seed: int) -> None:
         driver.ask(f"SELECT set_config('stats_fetch_consistency', '{random.choice(('none', 'cache', 'snapshot'))}', false)")
         here = Probe(driver, random)
         try:
-            random.choice(PROBES)(here)
+            judge(here)
         finally:
             here.connection.close()
     driver.ask("ALTER SYSTEM RESET autovacuum")

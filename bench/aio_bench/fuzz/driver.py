@@ -427,10 +427,15 @@ class Driver:
                 wait_for(partial(self.is_lost, session), STUCK)
             self.cluster.wait_until_up()
         else:
+            spaces = set() if how == "crash" else self.spaces()
             self.cluster.signal("QUIT" if how == "crash" else "INT")
             if how == "restart":
                 self.while_down()
+            elif self.cluster.below and self.script.settings.get("fsync", "on") == "on":
+                self.cluster.below.lose_power()
             self.cluster.start(self.cluster.settings)
+            if lost := spaces - self.prewarmed():
+                self.fail(f"autoprewarm has not loaded blocks of the tablespaces {lost}")
         self.observer().execute(OBSERVER)
         for session, _, running in pids:
             session.step = None
@@ -438,6 +443,17 @@ class Driver:
                 session.connection.close()
             self.reconnect(session, 0, running)
         self.crashed = False
+
+    def spaces(self) -> set[int]:
+        """Returns the tablespaces of which many blocks are in the cache."""
+        return {row[0] for row in self.ask("SELECT reltablespace FROM pg_buffercache WHERE relfilenode <> pg_relation_filenode('heap2') GROUP BY 1 HAVING count(*) > 20")}
+
+    def prewarmed(self) -> set[int]:
+        """Waits for autoprewarm; returns the tablespaces of which blocks are in the cache, or may be."""
+        wait_for(lambda: not self.ask("SELECT 1 FROM pg_stat_activity WHERE backend_type = 'autoprewarm worker'"), 10, 0.02)
+        [(free,)] = self.ask("SELECT buffers_unused FROM pg_buffercache_summary()")
+        done = re.search("successfully prewarmed", self.cluster.log.read_text(errors="replace"))
+        return {row[0] for row in self.ask("SELECT DISTINCT reltablespace FROM pg_buffercache" if free > 100 and done else "SELECT oid FROM pg_tablespace")}
 
     def while_down(self) -> None:
         """A start that cannot succeed leaves no process; single-user mode works."""

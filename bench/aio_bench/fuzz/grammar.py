@@ -12,7 +12,7 @@ PLANS = ("enable_seqscan", "enable_indexscan", "enable_bitmapscan", "enable_inde
          "enable_hashagg", "enable_memoize")
 CHANGED = ("io_combine_limit", "effective_io_concurrency", "maintenance_io_concurrency", "work_mem", "maintenance_work_mem", "vacuum_buffer_usage_limit",
            "max_parallel_workers_per_gather", "backend_flush_after")
-RELOADED = ("io_workers", "io_combine_limit", "io_max_combine_limit", "effective_io_concurrency", "bgwriter_delay", "bgwriter_lru_maxpages", "autovacuum", "full_page_writes")
+RELOADED = ("io_workers", "io_workers", "io_combine_limit", "io_max_combine_limit", "effective_io_concurrency", "bgwriter_delay", "bgwriter_lru_maxpages", "autovacuum", "full_page_writes")
 
 
 class Grammar:
@@ -81,7 +81,9 @@ class Grammar:
             return Step(me, "sql", f"INSERT INTO {table} SELECT {row} FROM {fresh}", ("insert", table, low, high, version))
         if kind == "copy":
             file = f"{{directory}}/copy{me}"
-            return Step(me, "sql", f"COPY (SELECT {row} FROM {fresh}) TO '{file}'{(how := self.one('', ' (FORMAT binary)', ' (FORMAT csv)'))};"
+            # from one partition to the other with each row
+            order = " ORDER BY i % 400" if table == "parts" else ""
+            return Step(me, "sql", f"COPY (SELECT {row} FROM {fresh}{order}) TO '{file}'{(how := self.one('', ' (FORMAT binary)', ' (FORMAT csv)'))};"
                         f" COPY {table} FROM '{file}'{how}", ("insert", table, low, high, version))
         condition = self.predicate(change=True)
         if kind == "delete":
@@ -149,7 +151,7 @@ class Grammar:
                    ("declare", name, table, predicate, hold), "no tx" if hold else "tx")
         for _ in range(self.random.randrange(4)):
             yield Step(me, "sql", f"FETCH {self.one(1, 1, 5, 50)} FROM {name}", ("fetch", name), "" if hold else "tx", self.one(0, 5))
-            yield self.one(self.setting(me), self.read(me), self.write(me))
+            yield self.one(self.setting(me), Step(me, "sql", f"SET io_combine_limit = {self.one(1, 16, 128)}"), self.read(me), self.write(me))
         if scroll == "SCROLL ":
             yield Step(me, "sql", f"MOVE ABSOLUTE 0 FROM {name}", ("rewind", name), "" if hold else "tx")
         yield Step(me, "sql", f"FETCH ALL FROM {name}", ("fetch all", name), "" if hold else "tx")
@@ -227,6 +229,16 @@ class Grammar:
             f"ALTER INDEX heap_id SET TABLESPACE {self.one('aside', 'pg_default')}", "REFRESH MATERIALIZED VIEW mat", "REFRESH MATERIALIZED VIEW CONCURRENTLY mat",
             f"ALTER TABLE {(name := self.one('heap', 'heap2', 'unlogged'))} ADD COLUMN extra float8 DEFAULT random(); ALTER TABLE {name} DROP COLUMN extra", "CHECKPOINT", "SELECT nextval('counter')",
             f"CREATE INDEX CONCURRENTLY x{me} ON {leaf} (v, id)", f"DROP INDEX IF EXISTS x{me}", f"DROP INDEX CONCURRENTLY IF EXISTS x{me}"), (), "no tx")
+
+    def make_shrink(self, me: int) -> Iterator[Step]:
+        """A table that becomes shorter, and shorter again."""
+        name = f"shrinks{me}"
+        yield Step(me, "sql", f"CREATE TABLE IF NOT EXISTS {name} AS SELECT i AS id, repeat('x', 500) AS body FROM generate_series(1, 0) i; INSERT INTO {name} SELECT i, repeat('x', 500) FROM generate_series(1, 2000) i", (), "no tx")
+        for part in sorted(self.random.sample(range(1, 20), 3), reverse=True):
+            yield Step(me, "sql", f"DELETE FROM {name} WHERE id > {100 * part}", (), "no tx")
+            yield Step(me, "sql", f"VACUUM {name}", (), "no tx")
+            yield Step(me, "sql", self.one("CHECKPOINT", f"DELETE FROM {name} WHERE id = {100 * part}"), (), "no tx")
+        yield Step(me, "sql", f"INSERT INTO {name} SELECT i, repeat('x', 500) FROM generate_series(1, {self.one(5, 500)}) i", (), "no tx")
 
     def make_own(self, me: int) -> Iterator[Step]:
         """A table of the session's alone, which is emptied, dropped and made again."""
