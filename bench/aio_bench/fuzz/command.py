@@ -5,10 +5,13 @@ up.  A failure is made smaller, written to build/fuzz as a script, and replayed 
 """
 
 import argparse
+import os
 import random
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from itertools import count, islice
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,8 +43,9 @@ def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="bench/fuzz", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--server", default="18-instrumented", type=server_name, help="a name that servers/provide --list shows, or the path of a pg_config")
     parser.add_argument("--before", type=server_name, metavar="SERVER", help="of a failure: does this server fail, too?")
-    parser.add_argument("--minutes", type=project.positive, default=1.0, help="begin no run after so many minutes (1)")
+    parser.add_argument("--minutes", type=project.positive, default=1.0, help="stop after so many minutes (1)")
     parser.add_argument("--seed", type=int, help="of the first run; each next run has the next number")
+    parser.add_argument("--runs", type=int, metavar="N", help="stop after so many runs")
     parser.add_argument("--method", action="append", choices=METHODS, help="io_method; may be repeated; default: drawn for each run")
     parser.add_argument("--replay", type=Path, metavar="FILE", help="run this script three times")
     parser.add_argument("--staged", type=Path, metavar="DIR", help="where the extension is staged already")
@@ -52,15 +56,14 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def runs(arguments: argparse.Namespace, methods: Sequence[str]) -> Iterator[Script]:
+def runs(arguments: argparse.Namespace, methods: Sequence[str], until: float) -> Iterator[Script]:
     if arguments.replay:
         yield from [Script.load(arguments.replay)] * 3
         return
-    deadline = time.monotonic() + 60 * arguments.minutes
-    seed = arguments.seed
-    while time.monotonic() < deadline:
+    for seed in islice(count(arguments.seed), arguments.runs):
+        if time.monotonic() > until:
+            return
         yield draw(seed, methods, not arguments.no_faults)
-        seed += 1
 
 
 def prepared(server: str, directory: Path, at_end: ExitStack, staged: Path | None = None) -> "Cluster":
@@ -74,8 +77,8 @@ def prepared(server: str, directory: Path, at_end: ExitStack, staged: Path | Non
     return cluster
 
 
-def show(script: Script, failure: str, driver: "Driver", last: int) -> None:
-    print(f"seed {script.seed}, {script.method}: FAILED\n{failure}\nthe last steps:")
+def show(script: Script, failure: str, driver: "Driver", last: int, after: float) -> None:
+    print(f"\nseed {script.seed}, {script.method}: FAILED after {after:.0f} s\n{failure}\nthe last steps:")
     print("\n".join(f"  {line[:300]}" for line in driver.trail[-last:]), flush=True)
 
 
@@ -105,33 +108,37 @@ def fuzz(arguments: argparse.Namespace) -> int:
     from .attempt import attempt
 
     if arguments.seed is None:
-        arguments.seed = random.SystemRandom().randrange(1 << 24)
-    print(f"fuzz: --seed {arguments.seed}", flush=True)
+        # CI is no lottery: it has other seeds only for another version or server
+        arguments.seed = int(project.digest(project.ROOT / "META.json", also=arguments.server)[:6], 16) if os.environ.get("CI") else random.SystemRandom().randrange(1 << 24)
+    # the rest of the line follows
+    print(f"fuzz: --seed {arguments.seed}", end="", flush=True)
     memory = Path("/dev/shm")
     with project.directory(memory if memory.is_dir() else Path("/tmp")) as work, ExitStack() as at_end:
         cluster = prepared(arguments.server, work / "c", at_end, arguments.staged)
         methods = [method for method in arguments.method or METHODS if method != "io_uring" or not cluster.why_no_io_uring()]
         if not methods:
-            print(f"fuzz: SKIPPED: {cluster.why_no_io_uring()}")
+            print(f": SKIPPED: {cluster.why_no_io_uring()}")
             return 0
-        count = statements = 0
-        for script in runs(arguments, methods):
-            failure, driver = attempt(cluster, script)
-            count, statements = count + 1, statements + driver.statements
+        done = statements = 0
+        begin = time.monotonic()
+        until = inf if arguments.replay else begin + 60 * arguments.minutes
+        for script in runs(arguments, methods, until):
+            failure, driver = attempt(cluster, script, until)
+            done, statements = done + 1, statements + driver.statements
             if driver.ended:
-                print(f"seed {script.seed}: ended early: {driver.ended}", flush=True)
+                print(f"\nseed {script.seed}: ended early: {driver.ended}", end="", flush=True)
             if failure:
-                show(script, failure, driver, arguments.trail)
+                show(script, failure, driver, arguments.trail, time.monotonic() - begin)
                 if not (arguments.first or arguments.replay):
                     tell(arguments, script, failure, cluster, at_end)
                 return 1
-        print(f"fuzz: {project.counted(count, 'run')}, {project.counted(statements, 'statement')}: nothing found")
+        print(f": {project.counted(done, 'run')}, {project.counted(statements, 'statement')}: nothing found")
     return 0
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = make_parser().parse_args(argv)
     if arguments.if_possible and project.missing("psycopg"):
-        print("fuzz: SKIPPED: no psycopg")
+        print("fuzz: SKIPPED: it needs psycopg 3 (apt-get install python3-psycopg)")
         return 0
     return project.perform("bench/fuzz", lambda: fuzz(arguments), names=[arguments.server, *([arguments.before] if arguments.before else [])], modules=["psycopg"])

@@ -308,8 +308,12 @@ class Driver:
 
     # steps
 
-    def run(self) -> None:
+    def run(self, until: float) -> None:
+        """Does the steps, or as many as there is time for."""
         for step in self.script.steps:
+            if time.monotonic() > until:
+                self.mend()
+                return
             self.poll()
             if step.session < 0:
                 getattr(self, f"do_{step.kind}")(step)
