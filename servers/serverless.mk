@@ -45,7 +45,7 @@ help:
 #     CHANGED=1            … of a tree: first the tests that execute the functions edited
 #                          since the last commit, else by it; CHANGED=master: by the branch
 # make check-long      all tests, with each io_method, every wait against every end,
-#                      recordings, and all of the explorer
+#                      recordings, all of the explorer, and the generator for longer
 #     BEFORE=NAME          … recordings are compared with those of this server; else each
 #                          script runs twice
 # make psql            psql on a new server that can CREATE EXTENSION test_aio, removed at
@@ -75,6 +75,7 @@ check:
 	@$(first) servers/run --data '$(server)' "$$PWD/servers/check"
 ifdef is_whole
 	@bench/explorer --if-possible --self-test --server '$(server)' --staged "$$(servers/run '$(server)' pwd)/stage"
+	@bench/fuzz --if-possible --minutes 0.17 --server '$(server)' --staged "$$(servers/run '$(server)' pwd)/stage"
 endif
 
 check-long:
@@ -83,6 +84,7 @@ check-long:
 		TEST_AIO_LONG=1 TEST_AIO_WAITS=all TEST_AIO_COMPARE_WITH=$$recordings servers/run $${recordings:+--read $$recordings} --data '$(server)' "$$PWD/servers/check"
 ifdef is_whole
 	@bench/explorer --if-possible --server '$(server)' --tier long --staged "$$(servers/run '$(server)' pwd)/stage"
+	@bench/fuzz --if-possible --minutes $(if $(CI),3,6) --server '$(server)' --staged "$$(servers/run '$(server)' pwd)/stage"
 endif
 
 # an interrupt is meant for the statement that psql runs
