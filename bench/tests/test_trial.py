@@ -15,7 +15,7 @@ from aio_bench.mutants.points import Point
 from aio_bench.mutants.switches import DEFINES
 from aio_bench.results import Assertion, File, Suite
 from aio_bench.timeline import trace
-from aio_bench.trial import arguments, bugs, changed, changes, command, coverage, findings, kept, page, patch, suite, summary
+from aio_bench.trial import arguments, bugs, changed, changes, command, coverage, findings, kept, page, patch, shown, suite, summary
 from aio_bench.trial.bugs import Tried
 from aio_bench.trial.changes import Changes
 from aio_bench.trial.coverage import Coverage, Gap
@@ -221,6 +221,16 @@ class PatchInC(WithDirectory):
         self.assertEqual(coverage.share(found, lines)[:2], (4, 6))
         self.assertEqual(list(found.by_test), ["t/x.pl"])
 
+    def test_the_patch_is_shown_with_its_tests(self) -> None:
+        found = patch.compare(self.directory / "before", self.after)
+        covered = self.covered("f(1, 0); f(0, 0);")
+        tried = [Tried(Point(1, NAME, "f", 10, "never", "a || b"), None), Tried(Point(2, NAME, "f", 12, "left out", "r += 4;"), "t/x.pl")]
+        lines = shown.lines_of(found, self.after, covered, coverage.gaps(covered, self.after, found.lines), tried)[NAME]
+        kinds = {line.text.strip("+\t "): line.kind for line in lines if line.text[0] == "+"}
+        self.assertEqual(kinds, {"if (a && b)": "branch", "r += 2;": "never", "if (a ||": "unnoticed", "b)": "branch", "r += 4;": "noticed",
+                                 "if (b > 1)": "branch", "{": "", "/* never */": "", "r += 8;": "never", "}": ""})
+        self.assertEqual([line.notes for line in lines if "r += 4;" in line.text], [("noticed by t/x.pl",)])
+
     def test_what_is_executed_is_not_named(self) -> None:
         found = self.covered("f(1, 2); f(0, 0); f(0, 1); f(1, 0);")
         self.assertEqual(coverage.gaps(found, self.after, {NAME: set(range(1, 20))}), [])
@@ -344,11 +354,18 @@ def made() -> Findings:
         parts=arguments.PARTS, changes=[Changes("recordings", "2 of 9 statements, such as scans 3: -io 1 +io 2", "the <differences>"), Changes("schedules", "", "")],
         share=(9, 10, 5, 6), gaps=[Gap("src/backend/a/b.c", 7, 8, "\t\tif (x < 1)\n\t\t\treturn;"), Gap("src/backend/a/b.c", 12, 12, "\tif (y)", "y is never true")],
         bugs=[Tried(Point(1, "src/backend/a/b.c", "f", 12, "always", "y"), None), Tried(Point(2, "src/backend/a/b.c", "f", 13, "left out", "g();"), "t-x")],
-        bugs_reached=3, bugs_unreached=[Point(3, "src/backend/a/b.c", "f", 7, "always", "x < 1")],
+        shown={"src/backend/a/b.c": [shown.Line("@@ -1 +1 @@"), shown.Line("+\tif (y)", "unnoticed", ("not noticed: always: y",))]}, bugs_reached=3, bugs_unreached=[Point(3, "src/backend/a/b.c", "f", 7, "always", "x < 1")],
         suites={"before": [Suite(1, "", {"t/a.pl": passing, "t/b.pl": passing})], "after": [Suite(1, "", {"t/a.pl": passing, "t/b.pl": failing})]},
         reports=[faster, slower], left_out=["t04_bitmap"],
         traces={"slower": ("worker", [trace.from_rows("before", parallel(40)), trace.from_rows("after", serial(40))])},
     )
+
+
+class Assertions(unittest.TestCase):
+    def test_other_numbers_are_no_difference(self) -> None:
+        before, after, other = (Suite(1, "", {"t/a.pl": File(True, tuple(Assertion(name, True) for name in names))}) for names in (("read 1", "all"), ("read 2", "all"), ("read 2",)))
+        self.assertEqual(suite.other_assertions(before, after), [])
+        self.assertEqual(suite.other_assertions(before, other), ["t/a.pl -1, such as all"])
 
 
 class Status(unittest.TestCase):
@@ -380,5 +397,6 @@ class Page(unittest.TestCase):
         for anchor in re.findall(r'href="#([^"]+)"', text):
             self.assertIn(f'id="{anchor}"', text)
         for words in ("2 of 9 statements", "the <differences>", "schedules: nothing else", "src/backend/a/b.c:12: y is never true", "9 of 10 executed", "2 tried, 1 noticed, 1 not",
-                      "t/b.pl: fails before in 0 of 1 runs, after in 1 of 1", "the <log>", "(quick)", "not measured yet: 1 case: t04_bitmap", "--enable-cassert"):
+                      "t/b.pl: fails before in 0 of 1 runs, after in 1 of 1", "the <log>", "(quick)", "not measured yet: 1 case: t04_bitmap", "--enable-cassert",
+                      "? executed, and a bug in it that no test notices: 1", '<span class="unnoticed">? +\tif (y)<i>not noticed: always: y</i></span>'):
             self.assertIn(words, html.unescape(text))

@@ -23,6 +23,14 @@ th, td { text-align: left; padding: .25rem .9rem .25rem 0; border-bottom: 1px so
 img { width: 100%; height: auto }
 pre { background: #f5f5f5; padding: .7rem; overflow-x: auto }
 .bad { color: #b3261e; font-weight: bold }
+.patch { tab-size: 4; list-style: none }
+.patch span { display: block }
+.patch i { color: #666; margin-left: 2rem }
+.never { background: #ffc9c5 }
+.unnoticed { background: #ffdfa8 }
+.branch { background: #fff6b8 }
+.noticed { background: #bdeac8 }
+.executed { background: #e8f8ec }
 section { border-top: 3px solid #222; margin-top: 3rem }
 """
 

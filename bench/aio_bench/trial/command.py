@@ -22,7 +22,7 @@ from ..mutants import switches
 from ..mutants.engine import Engine
 from ..mutants.points import Point
 from ..results import REGRESSION, Suite
-from . import arguments, bugs, changes, coverage, kept, patch, suite
+from . import arguments, bugs, changes, coverage, kept, patch, shown, suite
 from .coverage import Coverage
 from .kept import Kept, Key
 from .patch import Patch
@@ -114,7 +114,7 @@ class _Trial:
         """Returns the lines that the patch touches.  The files are kept beside it, for their text, and so is the file that the switch
         of the bugs goes into."""
         if kept := self._store.read("patch"):
-            return Patch({name: set(numbers) for name, numbers in kept["lines"].items()}, kept["others"], kept["note"])
+            return Patch({name: set(numbers) for name, numbers in kept["lines"].items()}, kept["others"], kept["note"], kept["shown"])
         base, note = patch.base(self._given.before.suite, self._given.after.suite)
         with tempfile.TemporaryDirectory() as directory:
             trees = Path(directory, "before"), Path(directory, "after")
@@ -124,7 +124,7 @@ class _Trial:
             for name in {*found.lines, switches.DEFINES}:
                 (self._store.source / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(trees[1] / name, self._store.source / name)
-        self._store.write("patch", {"lines": {name: sorted(numbers) for name, numbers in found.lines.items()}, "others": found.others, "note": found.note})
+        self._store.write("patch", {"lines": {name: sorted(numbers) for name, numbers in found.lines.items()}, "others": found.others, "note": found.note, "shown": found.shown})
         return found
 
     def coverage(self, touched: Patch, found: Findings) -> Coverage:
@@ -154,6 +154,7 @@ class _Trial:
         if kept.get("failed"):
             found.notes["lines"].append(f"failed while it was counted: {', '.join(kept['failed'])}")
         found.share = coverage.share(covered, touched.lines) if kept else None
+        found.covered = covered
         found.gaps = coverage.gaps(covered, self._store.source, touched.lines)
 
     def run_bugs(self, found: Findings) -> None:
@@ -223,6 +224,8 @@ class _Trial:
         if "lab" in given.parts:
             self.run_lab(found)
             found.lab_builds = {side.role: servers.describe(side.lab) for side in given.sides}
+        if self._store.read("patch"):
+            found.shown = shown.lines_of(self.patch(), self._store.source, found.covered, found.gaps, found.bugs)
         return found
 
 

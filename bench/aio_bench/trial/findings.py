@@ -14,7 +14,8 @@ from . import suite
 from .arguments import FAILS, INCOMPLETE, RIGHT, WORSE
 from .bugs import Tried
 from .changes import Changes
-from .coverage import Gap
+from .coverage import Coverage, Gap
+from .shown import Line
 from .suite import Difference
 
 
@@ -50,6 +51,9 @@ class Findings:
     #: of the patch's lines: lines executed, of how many, branches taken, of how many; None: not counted
     share: tuple[int, int, int, int] | None = None
     gaps: list[Gap] = field(default_factory=list)
+    covered: Coverage = field(default_factory=Coverage)
+    #: the patch with what tests did with its lines, by file
+    shown: dict[str, list[Line]] = field(default_factory=dict)
     #: bugs in the patch's lines that were tried, in lines that are executed, and in lines that are not
     bugs: list[Tried] = field(default_factory=list)
     bugs_reached: int = 0

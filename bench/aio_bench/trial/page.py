@@ -9,7 +9,7 @@ from ..lab import wording
 from ..lab.results import Report
 from ..timeline import panels, picture
 from ..timeline.trace import Trace
-from . import summary
+from . import shown, summary
 from .findings import Findings
 
 #: more than any part has to tell
@@ -30,6 +30,7 @@ def _timelines(report: Report, variant: str, traces: list[Trace]) -> Markup:
 def render(found: Findings) -> str:
     template = of_lab.environment(Path(__file__).parent).get_template("page.html")
     return of_lab.document("A patch on trial", template.render(
-        found=found, summary=summary, all=ALL, wording=wording, cases=of_lab.cases, timelines=_timelines,
+        found=found, summary=summary, all=ALL, wording=wording, cases=of_lab.cases, timelines=_timelines, kinds=shown.KINDS,
+        shown=[line for lines in found.shown.values() for line in lines],
         blind=[role for role, build in found.suite_builds.items() if not (build.has_assertions and build.has_injection_points)],
         slow=[role for role, build in found.lab_builds.items() if build.has_assertions]))

@@ -10,7 +10,7 @@ from ..mutants.bugs import functions_of, without_comments
 from ..servers import ServerError, ask_scripts, split_tree
 
 _FILE = re.compile(r"^\+\+\+ b/(.*)$")
-_HUNK = re.compile(r"^@@ -\S+ \+(\d+)(?:,(\d+))? @@")
+_HUNK = re.compile(r"^@@ -\S+ \+(\d+)(?:,\d+)? @@")
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,8 @@ class Patch:
     others: list[str] = field(default_factory=list)
     #: why the lines are those of another range than before..after, or are not known
     note: str = ""
+    #: the diff of files in C, without tests: lines with their numbers after the patch; 0: they are not there then
+    shown: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
 
 
 def is_of_server(file: str) -> bool:
@@ -29,20 +31,31 @@ def is_of_server(file: str) -> bool:
 
 def parse(diff: str, note: str = "") -> Patch:
     lines: dict[str, set[int]] = {}
-    file = ""
-    for line in diff.splitlines():
+    shown: dict[str, list[tuple[int, str]]] = {}
+    file, number = "", 0
+    for line in diff.split("\n"):
         if found := _FILE.match(line):
-            file = found[1]
+            file, number = found[1], 0
         elif found := _HUNK.match(line):
-            first, number = int(found[1]), int(found[2] or 1)
-            lines.setdefault(file, set()).update(range(first, first + number))
+            # 0: the file is gone
+            if number := int(found[1]):
+                lines.setdefault(file, set())
+                shown.setdefault(file, []).append((0, line))
+        elif line.startswith("diff "):
+            number = 0
+        elif number and line and line[0] in " +-":
+            shown[file].append((0 if line[0] == "-" else number, line))
+            if line[0] == "+":
+                lines[file].add(number)
+            number += line[0] != "-"
     return Patch({name: numbers for name, numbers in lines.items() if numbers and is_of_server(name)},
-                 sorted(name for name in lines if name.endswith((".c", ".h")) and not is_of_server(name)), note)
+                 sorted(name for name in lines if name.endswith((".c", ".h")) and not is_of_server(name)), note,
+                 {name: of_file for name, of_file in shown.items() if name.endswith((".c", ".h")) and not name.startswith("src/test/")})
 
 
 def compare(before: Path, after: Path, note: str = "") -> Patch:
     done = subprocess.run(
-        ["git", "-c", "core.quotePath=false", "diff", "--no-index", "--no-renames", "--no-color", "-w", "-U0", str(before), str(after)],
+        ["git", "-c", "core.quotePath=false", "diff", "--no-index", "--no-renames", "--no-color", "-w", str(before), str(after)],
         capture_output=True, text=True, errors="replace",
     )
     if done.returncode not in (0, 1):

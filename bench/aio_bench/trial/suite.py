@@ -1,9 +1,11 @@
 """Runs the test suite on a server: what passes, fails and is skipped, with the logs.  Standard library only."""
 
 import os
+import re
 import shutil
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -116,6 +118,18 @@ def compare(before: Sequence[Suite], after: Sequence[Suite]) -> list[Difference]
         found.append(Difference(name, _times(name, before), _times(name, after), tuple(new or seen.failures), seen.log))
     order = ("broken", "doubtful", "unsteady", "both", "mended")
     return sorted(found, key=lambda each: (order.index(each.verdict), each.name))
+
+
+def other_assertions(before: Suite, after: Suite) -> list[str]:
+    """Returns the files that pass on both servers with other assertions, but for numbers in their names, and an example."""
+    found = []
+    for name, file in before.files.items():
+        if file.passed and name in after.files and after.files[name].passed:
+            one, other = (Counter(re.sub(r"\d+", "N", each.name) for each in of.assertions) for of in (file, after.files[name]))
+            gone, new = one - other, other - one
+            signs = " ".join(f"{sign}{each.total()}" for sign, each in (("-", gone), ("+", new)) if each)
+            found += [f"{name} {signs}, such as {next(iter(gone or new))}"] if signs else []
+    return found
 
 
 def only_after(before: Suite, after: Suite) -> list[str]:

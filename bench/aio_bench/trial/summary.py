@@ -35,16 +35,17 @@ def right(found: Findings) -> list[str]:
     lines = [f"suite, {role}: could not be run" for role in found.broken]
     if lines:
         return lines
-    numbers = [f"{found.suites[role][0].number_of_assertions:,}" for role in ("before", "after")]
-    files = len(found.suites["after"][0].files)
-    lines.append(f"suite: {files} files, {numbers[0]} assertions before, {numbers[1]} after")
+    before, after = (found.suites[role][0] for role in ("before", "after"))
+    lines.append(f"suite: {len(after.files)} files, {after.number_of_assertions:,} assertions")
     for verdict, told in (("broken", "fail after, passed before"), ("doubtful", "fail sometimes after, never before"),
                           ("both", "fail on both"), ("unsteady", "fail sometimes"), ("mended", "failed before, pass after")):
         files_ = found.files(verdict)
         if files_ or verdict == "broken":
             lines.append(f"  {told}: " + (f"{len(files_)}: {_names([each.name for each in files_])}" if files_ else "none"))
-    if skipped := suite.only_after(found.suites["before"][0], found.suites["after"][0]):
+    if skipped := suite.only_after(before, after):
         lines.append(f"  skipped after, and not before: {'; '.join(skipped)}")
+    if other := suite.other_assertions(before, after):
+        lines.append(f"  other assertions in {counted(len(other), 'file')} that pass: {other[0]}")
     return lines
 
 
