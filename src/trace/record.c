@@ -189,12 +189,13 @@ trace_wait_ends(const IoWait *wait)
 static int
 executor_of(PgAioHandle *ioh)
 {
+	bool		kernel = false;
+
 #ifdef IOMETHOD_IO_URING_ENABLED
-	if (io_method == IOMETHOD_IO_URING && !(ioh->flags & PGAIO_HF_SYNCHRONOUS) &&
-		!io_is_intercepted(ioh, ioh->generation))
-		return 0;
+	kernel = io_method == IOMETHOD_IO_URING;
 #endif
-	return MyProcPid;
+	kernel = kernel && !(ioh->flags & PGAIO_HF_SYNCHRONOUS) && !io_is_intercepted(ioh, ioh->generation);
+	return kernel ? 0 : MyProcPid;
 }
 
 /* IoListener.completion_begins: md.c is the first that learns of a completion. */
