@@ -1,74 +1,63 @@
-# Scenarios of several sessions that read at the same time.
-#
-#	use TestAio;
-#
-#	for_each_io_method('worker; long: all', sub {
-#		$aio->scenario('two sessions want the same block', with('alice bob', 8, sub ($alice, $bob, $t) {
-#			$aio->hold(relation => $t);
-#			$alice->starts("SELECT read_rel_block_ll('$t', 3)");
-#			$aio->holds(1);
-#			$bob->waits("SELECT count(*) FROM read_buffers('$t', 3, 1)", 'AioIoCompletion');
-#			$aio->release;
-#			$alice->returns('', 'reads it');
-#			$bob->returns('1', 'gets it too');
-#		}), skip => $aio->no_faults);
-#	});
-#
-# The first argument says with which io_methods the scenarios run:
-#	'worker io_uring'	with each of these
-#	'worker; long: all'	with worker, and with TEST_AIO_LONG=1, which "make check-long" sets, with
-#				each io_method that the server offers
-#	'long: sync'		not at all without TEST_AIO_LONG=1
-# If the machine cannot run the first ones, one of those after "long:" takes their place.
-#
-# Each scenario gets a schema and sessions of its own, and what it sets by ALTER SYSTEM is restored at its end.  Then
-# the oracles of TestAio/Oracles.pm look for what it has left; no scenario mentions them.
-#
-# The methods of sessions and servers are in these files, each with a comment; these are needed most:
-#	TestAio/Session.pm	sql, gives, fails, warns; starts or waits, then waits_on or gets_to_wait, then returns, raises or ends
-#	TestAio/Server.pm	sql, gives, sessions, wait_for, poll, alter_system, pause, stages and resume, stop, start_again, recovers
-#	TestAio/Data.pm		table, sessions_and_table, evict, warm, proves
-#	TestAio/Faults.pm	hold, holds, holds_read_of, release, falsify: faults on any server
-#	TestAio/Gate.pm		gate_holds, gate_stops, gate_shows, gate_release: what only the I/O gate can do
-#	TestAio/Trace.pm	traced, traces_of
-#	TestAio/Counters.pm	io_during, blocks_during, adds_io
-# TestAio exports the functions of these, and switches strict, warnings and signatures on:
-#	TestAio/Tables.pm	with, as above, and with_kind; numbered_table, indexed_table, for scans; long_table, right_rows: three segments
-#	TestAio/Reports.pm	vacuum, reported, explained, workers_at: what VACUUM and EXPLAIN say
-#	TestAio/Kernel.pm	descriptors, title: what a process has open, and what ps shows of it
-#	TestAio/Strace.pm	system_calls, while_interrupted, at_end_of_file: a session under strace
-# A test that wants more says "use" with one of these:
-#	TestAio::Workers	stop_workers_at, let_workers_go: I/O workers that stand still
-#	TestAio::Recording	record: scripts whose effects are compared
-#	TestAio::Neighbours	beside, build_neighbours: other libraries
-#
-# for_each_io_method(io_methods, sub, …) calls the sub with each server, which is also $aio, and ends the test;
-# with_each_io_method(io_methods, sub, …) does not end it.  Parameters of both:
-#	conf		settings
-#	versioned	settings by the major version from which on they are made
-#	workers		number of I/O workers
-#	needs		"gate", "trace" or both: skips all scenarios on a server without it
-#	prepare		a sub that is called before the other one
-#	leaves		what scenarios may leave, see below
-#	own		true for a server of this file alone; else files that need the same settings share one
-#	suffix		a part of the server's name, if the test makes several servers
-#	initdb		arguments of initdb
-#	no_data_checksums	a cluster without checksums
-#	streaming	a cluster that a standby can follow
-#
-# $aio->scenario(name, sub, …) runs one scenario.  Parameters:
-#	leaves		the state in which idle sessions may leave AIO handles, or "nothing";
-#			COMPLETED_SHARED if not given, which a read keeps until its owner looks
-#	log		patterns of log lines that are expected, one or an array; each names the
-#			severity, and the session or process if it can be told: a line is
-#			"client backend alice FATAL:  message", "postmaster LOG:  message"
-#	dies		true if the server restarts in the scenario
-#	skip		the reason to skip the scenario, or undef
-#	each		rows, a value or an array each: the scenario runs for each of them.  Its body gets the row
-#			after all else, its name has the row's first value at its end or values for each "%s", and
-#			a parameter that is a function gets the row, too
-
 package TestAio;
+
+=head1 NAME
+
+TestAio - scenarios of several sessions that read at the same time
+
+=head1 SYNOPSIS
+
+	for_each_io_method('worker; long: all', sub {
+		$aio->scenario('two sessions want the same block', with('alice bob', 8, sub ($alice, $bob, $t) {
+			$aio->read_at_completion_wait($alice, "SELECT read_rel_block_ll('$t', 3)", relation => $t);
+			$bob->waits("SELECT count(*) FROM read_buffers('$t', 3, 1)", 'AioIoCompletion');
+			$aio->completion_continue;
+			$_->ends for $alice, $bob;
+		}), skip => $aio->no_faults);
+	});
+
+The first argument of for_each_io_method() says with which io_methods the scenarios run:
+
+	'worker io_uring'	with each of these
+	'worker; long: all'	with worker; with TEST_AIO_LONG=1 ("make check-long") with all of the server's
+	'long: sync'		not at all without TEST_AIO_LONG=1
+
+If the machine cannot run the first ones, one of those after "long:" takes their place.
+
+Each scenario gets a schema and sessions of its own, and what it sets by ALTER SYSTEM is restored at its end.  Then
+the oracles look for what it has left; no scenario mentions them.
+The methods of servers and sessions are in Session, Sessions, Tables, Reads, Required, Server and Counters, each with
+an example ("perldoc t/TestAio/Session.pm").
+TestAio exports the functions of Counters, Kernel and Tables, and switches strict, warnings and signatures on.  A test
+that wants more says "use" with TestAio::Recording or TestAio::Neighbours.
+
+for_each_io_method(io_methods, sub, ...) calls the sub with each server, which is also $aio, and ends the test;
+with_each_io_method(io_methods, sub, ...) does not end it.  Parameters of both:
+
+	conf		settings
+	versioned	settings by the major version from which on they are made
+	workers		number of I/O workers
+	needs		"gate", "trace" or both: skips all scenarios on a server without it
+	prepare		a sub that is called before the other one
+	leaves		what scenarios may leave, see below
+	own		true for a server of this file alone; else files that need the same settings share one
+	suffix		a part of the server's name, if the test makes several servers
+	no_data_checksums	a cluster without checksums
+	streaming	a cluster that a standby can follow
+
+Parameters of scenario(name, sub, ...):
+
+	leaves		the state in which idle sessions may leave AIO handles, or "nothing";
+			COMPLETED_SHARED if not given, which a read keeps until its owner looks
+	log		patterns of log lines that are expected, one or an array; each names the
+			severity, and the session or process if it can be told: a line is
+			"client backend alice FATAL:  message", "postmaster LOG:  message"
+	dies		true if the server restarts in the scenario
+	skip		the reason to skip the scenario, or undef
+	each		rows, a value or an array each: the scenario runs for each of them.  Its body gets the row
+			after all else, its name has the row's first value at its end or values for each "%s", and
+			a parameter that is a function gets the row, too
+
+=cut
 
 use v5.36;
 use warnings FATAL => 'all';
@@ -82,16 +71,15 @@ use PostgreSQL::Test::Utils ();
 use Test2::API qw(test2_add_callback_context_init);
 use Test::More;
 
+use TestAio::Counters;
 use TestAio::Kernel;
-use TestAio::Reports;
 use TestAio::Required;
 use TestAio::Server;
-use TestAio::Strace;
 use TestAio::Tables;
 
 our @ISA = qw(Exporter);
 our @EXPORT = (qw($aio for_each_io_method with_each_io_method only_long is_between), @Test::More::EXPORT,
-	@TestAio::Kernel::EXPORT, @TestAio::Reports::EXPORT, @TestAio::Strace::EXPORT, @TestAio::Tables::EXPORT);
+	@TestAio::Kernel::EXPORT, @TestAio::Counters::EXPORT, @TestAio::Tables::EXPORT);
 
 sub import
 {

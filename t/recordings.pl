@@ -5,7 +5,6 @@
 # of one script.  TEST_AIO_SCRIPTS names the scripts to run if not all.
 use TestAio;
 use TestAio::Recording;
-use TestAio::Script;
 
 my $bad_pages = qr{client backend \w+ LOG:  (?:invalid page|page verification failed)};
 my %stepwise = (conf => { shared_buffers => '16MB', 'test_aio.reach_synchronous_reads' => 'on' });

@@ -1,13 +1,19 @@
-# What differs between the recordings of two servers (TestAio/Recording.pm), for a person to judge.
-#
-#	differences($before, $after, $name)	of two recordings, as read() or a test has them
-#	summary(@differences)			the same as lines of text, one example of each kind
-#
-# Servers of one major version are to do the same in all respects.  Of two major versions only
-# what is promised is compared: rows, errors and warnings, but not plans.  What is known and meant
-# stands in t/recordings/expected.  servers/compare runs this file; it needs no module of the server's.
-
 package TestAio::Difference;
+
+=head1 NAME
+
+TestAio::Difference - what differs between the recordings of two servers (TestAio::Recording)
+
+=head1 SYNOPSIS
+
+	my @recordings = map { TestAio::Difference::parse("server $_\n\n=== SELECT 1\n---\nrow $_\n") } qw(18.5 18.6);
+	my @found = differences(@recordings, 'scans');
+	print map { "$_\n" } summary(@found);
+
+Of two major versions only what is promised is compared: rows, errors and warnings, but not plans.  t/recordings/expected
+has the differences that are known and intended.  servers/compare runs this file; it needs no module of the server's.
+
+=cut
 
 use v5.36;
 use warnings FATAL => 'all';

@@ -1,6 +1,16 @@
-# What the kernel and its file systems can do, and what processes have open and show.
-
 package TestAio::Kernel;
+
+=head1 NAME
+
+TestAio::Kernel - what processes have open and show, and ask of the kernel, as strace shows it
+
+=head1 SYNOPSIS
+
+	my @read = blocks_of('read', system_calls($aio, $alice, $t, "SELECT read_rel_block_ll('$t', 3)"));
+	my @data_files = descriptors($alice->pid, qr{/base/});
+	while_still($alice->pid, sub { like(title($alice->pid), qr/^postgres: /, 'what ps shows') });
+
+=cut
 
 use v5.36;
 use warnings FATAL => 'all';
@@ -9,9 +19,11 @@ use Config;
 use Exporter 'import';
 use File::Temp ();
 use POSIX ();
+use PostgreSQL::Test::Utils qw(slurp_file);
 use Test::More;
 
-our @EXPORT = qw(kernel_version directory_that_reads_at_once descriptors title start_program while_stopped while_still);
+our @EXPORT = (qw(kernel_version directory_that_reads_at_once descriptors title start_program while_stopped while_still),
+	qw(no_strace system_calls written_by blocks_of while_stopped_in wait_event_at while_interrupted while_injected calls_of at_end_of_file raises_at_end_of_file));
 
 # Returns the links /proc/PID/fd/N of a process that lead to paths that match.
 sub descriptors ($pid, $path) { return grep { (readlink($_) // '') =~ $path } glob "/proc/$pid/fd/*" }
@@ -85,5 +97,187 @@ sub directory_that_reads_at_once
 	}
 	return;
 }
+
+# Standard error of each strace that runs, which it must be able to write to.
+my %messages;
+
+# Attaches strace to a process.  Returns the process id of strace, or undef if it cannot attach.
+sub _attach ($pid, @options)
+{
+	pipe my $messages, my $stderr or die "pipe: $!";
+	my $tracer = fork // die "fork: $!";
+	if (!$tracer)
+	{
+		open STDERR, '>&', $stderr or exit 1;
+		exec 'strace', @options, '-p', $pid or exit 1;
+	}
+	close $stderr;
+	$messages{$tracer} = $messages;
+	# it says so when the process has stopped for it: no system call passes unseen any more
+	while (my $line = <$messages>)
+	{
+		return $tracer if $line =~ /Process $pid attached/;
+	}
+	waitpid $tracer, 0;
+	delete $messages{$tracer};
+	return;
+}
+
+sub _detach ($tracer)
+{
+	kill 'TERM', $tracer;
+	waitpid $tracer, 0;
+	delete $messages{$tracer};
+	return;
+}
+
+# Returns why this user cannot trace processes, or undef.
+sub no_strace
+{
+	return 'needs strace' if system('strace -V >/dev/null 2>&1') != 0;
+	my $child = fork // die "fork: $!";
+	if (!$child) { exec 'sleep', '60' or exit 1 }
+	my $tracer = _attach($child, '-o', '/dev/null');
+	_detach($tracer) if $tracer;
+	kill 'KILL', $child;
+	waitpid $child, 0;
+	return $tracer ? undef : 'strace may not attach to processes here (kernel.yama.ptrace_scope, or the container)';
+}
+
+# Returns the system calls of these kinds that a process does while a function runs, as lines with
+# the paths of files.  A question mark before a kind: not every architecture has it.
+sub calls_of ($aio, $pid, $kinds, $function)
+{
+	my $log = $aio->node->basedir . "/strace.$pid";
+	_while_strace($pid, $log, $function, '-y', '-e', "trace=$kinds");
+	# a call that a signal has interrupted comes again
+	return grep { !/= (?:-1 EINTR|\? ERESTART)/ } split /^/, slurp_file($log);
+}
+
+# Returns the reads and the advice (POSIX_FADV_WILLNEED) about a table that a session gives the
+# kernel while it runs a statement, as ["read" or "advice", first block, number of blocks].
+sub system_calls ($aio, $session, $table, $sql)
+{
+	my $file = $session->sql("SELECT pg_relation_filepath('$table')");
+	my @calls;
+	for my $line (calls_of($aio, $session->pid, 'fadvise64,pread64,preadv', sub { $session->sql($sql) }))
+	{
+		next if $line !~ /\Q$file\E(?![0-9_])/;
+		if ($line =~ /^fadvise64\([^,]*, (\d+), (\d+), POSIX_FADV_WILLNEED\)/) { push @calls, [ 'advice', $1 / 8192, $2 / 8192 ] }
+		# strace does not show the sum of the vectors' lengths; the call returns it
+		elsif ($line =~ /^pread(?:64|v)\(.*, (\d+)\)\s+= (\d+)$/) { push @calls, [ 'read', $1 / 8192, $2 / 8192 ] }
+		else { die "strace says: $line" }
+	}
+	return @calls;
+}
+
+# Returns what a process does with the files of a table while a function runs, as a hash for each file:
+#	written			the blocks that it writes, in ascending order
+#	written_back	the blocks that it asks to be written back (sync_file_range), likewise
+#	requests		these requests in their order, as first block + number of blocks
+#	synced			"synced" if it syncs the file
+sub written_by ($aio, $pid, $table, $function)
+{
+	my $file = $aio->sql("SELECT pg_relation_filepath('$table')");
+	my %done;
+	for my $line (calls_of($aio, $pid, 'pwrite64,pwritev,?sync_file_range,?sync_file_range2,fsync,fdatasync', $function))
+	{
+		my ($call, $name) = $line =~ m{^(\w+)\(\d+<[^>]*/\Q$file\E((?:\.\d+)?)>} or next;
+		my $of_file = $done{$name} //= { written => {}, written_back => {}, requests => [], synced => '' };
+		if ($line =~ /^pwrite(?:64|v)\(.*, (\d+)\)\s+= (\d+)$/) { $of_file->{written}{$_} = 1 for $1 / 8192 .. ($1 + $2) / 8192 - 1 }
+		# sync_file_range2() has its flags in another place
+		elsif ($line =~ /^sync_file_range2?\([^,]*, (?:SYNC_FILE_RANGE_WRITE, )?(\d+), (\d+)(?:, SYNC_FILE_RANGE_WRITE)?\)\s+= 0$/)
+		{
+			push @{ $of_file->{requests} }, $1 / 8192 . '+' . $2 / 8192;
+			$of_file->{written_back}{$_} = 1 for $1 / 8192 .. ($1 + $2) / 8192 - 1;
+		}
+		elsif ($line =~ /^f(?:data)?sync\([^,]*\)\s+= 0$/) { $of_file->{synced} = 'synced' }
+		else { die "strace says: $line" }
+	}
+	my $blocks = sub ($set) { return join ',', sort { $a <=> $b } keys %$set };
+	for my $of_file (values %done)
+	{
+		$of_file->{$_} = $blocks->($of_file->{$_}) for qw(written written_back);
+		$of_file->{requests} = join ' ', @{ $of_file->{requests} };
+	}
+	return \%done;
+}
+
+# Has a session run a statement and stop, by SIGSTOP, in the first system call of these kinds, or with
+# a path, in the first one for that file, or in the one with this number.  Runs a function when another one says that
+# the session is there, and lets the session go on.  Returns whether it was there.
+sub while_stopped_in ($aio, $session, $calls, $path, $sql, $is_there, $function, $number = 1)
+{
+	my $pid = $session->pid;
+	my @path = defined $path ? ('-P', $path) : ();
+	my $log = $aio->node->basedir . "/strace.$pid";
+	my $tracer = _attach($pid, '-o', $log, @path, '-e', "trace=$calls", '-e', "inject=$calls:signal=SIGSTOP:when=$number") // die "strace does not attach\n";
+	$session->starts($sql);
+	my ($there, $error);
+	eval {
+		$there = $aio->poll(sub { $session->has_ended || slurp_file($log) =~ /stopped by SIGSTOP/ && $is_there->() }) && !$session->has_ended;
+		# a signal that comes while strace ends may be lost
+		_detach($tracer);
+		$function->() if $there;
+		1;
+	} or $error = $@;
+	_detach($tracer) if $messages{$tracer};
+	kill 'CONT', $pid;
+	die $error if defined $error;
+	return $there;
+}
+
+# Has a session run a statement and stop in the first system call of this kind.  Returns whether it
+# gets there with this wait event.
+sub wait_event_at ($aio, $session, $call, $event, $sql)
+{
+	my $seen = while_stopped_in($aio, $session, $call, undef, $sql, sub { $aio->wait_event($session->pid) eq $event }, sub { });
+	$session->ends($call);
+	return $seen;
+}
+
+# Runs a function while every second system call of these kinds that a session makes fails with EINTR.
+# Returns the calls that have failed and those that have not, as two arrays of lines.
+sub while_interrupted ($aio, $session, $calls, $function)
+{
+	my $log = $aio->node->basedir . '/strace.' . $session->pid;
+	_while_strace($session->pid, $log, $function, '-e', "trace=$calls", '-e', "inject=$calls:error=EINTR:when=1+2");
+	my @lines = split /\n/, slurp_file($log);
+	return ([ grep { /EINTR/ } @lines ], [ grep { !/EINTR/ } @lines ]);
+}
+
+# Runs a function while strace does this to system calls of a process: "ftruncate:error=EIO".  With a path,
+# to those for that file.
+sub while_injected ($pid, $inject, $path, $function)
+{
+	my ($calls) = split /:/, $inject;
+	return _while_strace($pid, '/dev/null', $function, (defined $path ? ('-P', $path) : ()), '-e', "trace=$calls", '-e', "inject=$inject");
+}
+
+# Runs a function while each read of a table by a session finds the end of the file.
+sub at_end_of_file ($aio, $session, $table, $function)
+{
+	return _while_strace($session->pid, '/dev/null', $function, '-P', $aio->file_of($table), '-e', 'trace=pread64,preadv', '-e', 'inject=pread64,preadv:retval=0');
+}
+
+# Runs a function while strace, with these options, looks at a process and writes its lines to a file.
+sub _while_strace ($pid, $file, $function, @options)
+{
+	my $tracer = _attach($pid, '-o', $file, @options) // die "strace does not attach\n";
+	my $lived = eval { $function->(); 1 };
+	my $error = $@;
+	_detach($tracer);
+	die $error if !$lived;
+	return;
+}
+
+# Test: a session's statement raises an error if its reads of a table find the end of the file.
+sub raises_at_end_of_file ($aio, $session, $table, $sql, $pattern, $name)
+{
+	return at_end_of_file($aio, $session, $table, sub { $session->fails($sql, 'XX001', $pattern, $name) });
+}
+
+# Returns the blocks of the calls of one kind, in order.
+sub blocks_of ($kind, @calls) { return map { $_->[1] .. $_->[1] + $_->[2] - 1 } grep { $_->[0] eq $kind } @calls }
 
 1;

@@ -1,7 +1,24 @@
-# Servers that preload libraries of t/neighbours/ or copies of test_aio beside test_aio,
-# and whether the I/O gate works there.
-
 package TestAio::Neighbours;
+
+=head1 NAME
+
+TestAio::Neighbours - other libraries beside test_aio, and I/O workers that stand still, on any server
+
+=head1 SYNOPSIS
+
+	my $reason = cannot_stop_workers();
+	with_each_io_method('worker', sub {
+		$aio->scenario('a worker stands still', with('alice', 8, sub ($alice, $t) {
+			$aio->read_in_workers($t, sub { $alice->starts("SELECT read_rel_block_ll('$t', 3)") }, stop_workers_at => $t);
+			$aio->continue_workers;
+		}), skip => $reason);
+	}, own => 1);
+	beside('pg_prewarm', 'test_aio,pg_prewarm', sub ($aio) { holds_reads($aio) });
+
+The libraries are those of t/neighbours/, and copies of test_aio.  A signal stops idle workers; a library for LD_PRELOAD
+stops workers before they read a table.
+
+=cut
 
 use v5.36;
 use warnings FATAL => 'all';
@@ -12,7 +29,9 @@ use Test::More;
 
 use TestAio;
 
-our @EXPORT = qw($built $pg_config beside build_neighbours cannot_compile cannot_compile_library cannot_preload does_without holds_reads reach_all);
+our @EXPORT = qw($built $pg_config beside build_neighbours cannot_compile cannot_compile_library cannot_preload does_without holds_reads reach_all cannot_stop_workers);
+
+push @TestAio::Server::ISA, 'TestAio::Neighbours';
 
 # The directory in which libraries are compiled.  The directory above it is known once
 # PostgreSQL::Test::Utils has been initialized, which has been done if TestAio::Preloaded runs the test.
@@ -109,18 +128,18 @@ sub holds_reads ($aio)
 	my ($alice, $bob) = $aio->sessions(qw(alice bob));
 	my $t = $aio->table('t', 20);
 	$aio->gives('SELECT gate, why_not, worker IS NOT NULL FROM io_gate', 't||t', 'the server has the gate and its worker');
-	$aio->sql("SELECT io_hold('$t')");
+	$aio->io_hold($t);
 	$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
 	$bob->starts("SELECT read_rel_block_ll('$t', 12)");
-	$aio->gate_holds(2);
+	$aio->io_held_count(2);
 	$aio->gives('SELECT io_hold_end()', 1, 'the hold ends');
-	is($aio->gate_release_block(12, "-errno_from_string('EIO')"), 't', 'one read is released with an error');
+	is($aio->io_release_block(12, 'EIO'), 't', 'one read is released with an error');
 	$bob->raises('58030', qr/Input\/output error/, 'gets the error');
 	$aio->gives('SELECT io_release_all()', 1, 'the other read is released');
 	$alice->returns('', 'reads');
-	$aio->sql("SELECT io_device('$t', '1ms')");
+	$aio->io_device($t, '1ms');
 	$alice->gives("SELECT read_rel_block_ll('$t', 16)", '', 'reads from a simulated device');
-	$aio->end_gate;
+	$aio->end_filters;
 	return;
 }
 
@@ -136,6 +155,64 @@ sub does_without ($aio, $why, $hint)
 	$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[1, 2, 3])", 3, 'reads');
 	$alice->gives("SELECT count(*) FROM $t WHERE ctid = '(5,1)'", 1, 'reads synchronously');
 	return;
+}
+
+# The link that points to the file before whose reads workers stop.
+my $link;
+
+# Has servers that are started from now on let their workers be stopped.  Returns why that is not possible, or undef.
+sub cannot_stop_workers
+{
+	$link = $ENV{TEST_AIO_STOPS} = PostgreSQL::Test::Utils::tempdir_short() . '/stops';
+	return cannot_preload('stops_workers');
+}
+
+END { unlink $link if $link }
+
+# Test: three tenths of a second later, by the server's own clock, the I/O workers are the same ones.
+sub workers_stay ($self, $name)
+{
+	my $before = join ',', $self->pids_of_type('io worker');
+	$self->wait_seconds(0.3);
+	return is(join(',', $self->pids_of_type('io worker')), $before, $name);
+}
+
+# Stops all I/O workers by a signal and returns their process ids.  They are idle then: one
+# that stops while it holds the lock of the queue would keep everybody from submitting reads.
+sub stop_idle_workers ($self)
+{
+	$self->wait_for("SELECT bool_and(wait_event = 'IoWorkerMain') FROM pg_stat_get_activity(NULL) WHERE backend_type = 'io worker'");
+	my @workers = $self->pids_of_type('io worker');
+	kill 'STOP', @workers;
+	return @workers;
+}
+
+# Has I/O workers stand still before they read the main fork of a table.
+sub stop_workers_at ($self, $table)
+{
+	symlink $self->file_of($table), $link or die "$link: $!";
+	$self->{faults}{stop_workers_at} = 1;
+	return;
+}
+
+# Lets them go on.
+sub continue_workers ($self)
+{
+	unlink $link or die "$link: $!";
+	delete $self->{faults}{stop_workers_at};
+	return;
+}
+
+# Process ids of the workers that stand still.
+sub stopped_workers ($self)
+{
+	return split /\n/, $self->sql("SELECT pid FROM pg_stat_get_activity(NULL) WHERE backend_type = 'io worker' AND wait_event = 'DataFileRead' ORDER BY pid");
+}
+
+# Test: so many workers stand still, now or soon.
+sub workers_stopped ($self, $count, $name = "$count workers stand still")
+{
+	return $self->gives_soon("SELECT count(*) FROM pg_stat_get_activity(NULL) WHERE backend_type = 'io worker' AND wait_event = 'DataFileRead'", $count, $name);
 }
 
 1;

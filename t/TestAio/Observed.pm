@@ -1,18 +1,31 @@
-# What a recording sees of a server: its counters and states, WAL, reads and pages, as lines that begin with a word:
-#	row	the statement returned this
-#	said	it reported this
-#	log	the server's log has this as well
-#	io, table, index, block, database
-#		a counter of pg_stat_io, pg_stat_all_tables, pg_stat_all_indexes,
-#		pg_statio_all_*, pg_stat_database
-#	class	what pg_class says of a relation, and the sizes of its forks
-#	pool	pages in the buffer pool, of these so many dirty; pages by usage count
-#	wal	WAL records about relations, with their blocks
-#	trace	reads, as first block + number of blocks, in their order
-#	page	a page in a file: flags, limits of its free space, its items, its bytes; of GiST and
-#		SP-GiST, where chance decides between equal ways, only flags and limits
-
 package TestAio::Observed;
+
+=head1 NAME
+
+TestAio::Observed - what a recording sees of a server
+
+=head1 SYNOPSIS
+
+	my $observed = TestAio::Observed->observe($aio);
+	my $before = $observed->look;
+	$alice->sql("SELECT count(*) FROM $t; SELECT pg_stat_force_next_flush()");
+	note($_) for TestAio::Observed::changes($before, $observed->look);
+
+Counters and states, WAL, reads and pages are lines that begin with a word:
+
+	row	the statement returned this
+	said	it reported this
+	log	the server's log has this as well
+	io, table, index, block, database
+		a counter of pg_stat_io, pg_stat_all_tables, pg_stat_all_indexes, pg_statio_all_*, pg_stat_database
+	class	what pg_class says of a relation, and the sizes of its forks
+	pool	pages in the buffer pool, of these so many dirty; pages by usage count
+	wal	WAL records about relations, with their blocks
+	trace	reads, as first block + number of blocks, in their order
+	page	a page in a file: flags, limits of its free space, its items, its bytes; of GiST and
+		SP-GiST, where chance decides between equal ways, only flags and limits
+
+=cut
 
 use v5.36;
 use warnings FATAL => 'all';

@@ -1,12 +1,27 @@
-# The oracles: checks after every scenario, whatever it has tested.
-
 package TestAio::Oracles;
+
+=head1 NAME
+
+TestAio::Oracles - scenarios, and the checks after every scenario, whatever it has tested
+
+=head1 SYNOPSIS
+
+	$aio->scenario('a session that is terminated', sub {
+		my ($bob) = $aio->sessions('bob');
+		$bob->starts('SELECT pg_terminate_backend(pg_backend_pid())')->raises('57P01', qr/administrator/, 'ends');
+		$aio->logs(qr/bob FATAL:  terminating/, 1, 'its end');
+	}, log => $aio->terminated('bob'));
+
+=cut
 
 use v5.36;
 use warnings FATAL => 'all';
 
+use FindBin;
 use PostgreSQL::Test::Utils;
 use Test::More;
+
+use TestAio::Pool;
 
 # Lines of a server log that are alarming unless a scenario expects them.
 my $alarming = qr/
@@ -112,36 +127,9 @@ sub _control_left ($self)
 sub _end_control ($self)
 {
 	$self->sql("SELECT inj_io_$_()") for $self->{has_filters} && !$self->no_faults ? qw(completion_continue short_read_detach reopen_detach) : ();
-	$self->end_gate if $self->{has_gate};
+	$self->end_filters if $self->{has_gate};
 	$self->sql('SELECT io_trace_stop(), io_trace_reset()') if $self->{has_trace};
 	return;
-}
-
-# Notes which parts of test_aio this server has: filters, gate, trace.
-sub note_abilities ($self)
-{
-	for my $what (qw(filters gate trace))
-	{
-		my $view = { filters => 'io_filters', gate => 'io_held', trace => 'io_trace_status' }->{$what};
-		my $error = $self->{observer}->starts("SELECT count(*) FROM $view")->wait_for_end->error;
-		die "$view: $error->{all}\n" if $error && $error->{sqlstate} ne '55000';
-		$self->{"has_$what"} = !$error;
-		my ($reason) = $error ? ($error->{detail} // $error->{message}) =~ /^(?:The reason is that )?(.*?)\.?$/ : ();
-		$self->{lacks}{$what} = $error ? "needs the I/O $what: $reason" : undef;
-	}
-	return;
-}
-
-# Returns why the server does not have "gate", "trace", "filters" or a contrib module, or undef.  Reports a contrib
-# module that is missing as a skipped check, once: some scenarios leave out only the assertions that need it.
-sub lacks ($self, $what)
-{
-	if (!exists $self->{lacks}{$what})
-	{
-		my $reason = $self->{lacks}{$what} = $self->has_extension($what) ? undef : "needs the contrib module $what";
-		SKIP: { skip $reason, 1 if $reason }
-	}
-	return $self->unless_required($what, $self->{lacks}{$what});
 }
 
 # Fails if an oracle has found something.  An assertion that passes for each of them would take a tenth of a scenario's time.
@@ -180,14 +168,14 @@ sub end_scenario ($self, %params)
 	for my $session ($params{dies} ? () : @sessions)
 	{
 		eval { $session->wait_for_end; $self->_evict_temporary($session); 1 } or fail("session is idle at the end: $@");
-		push @warnings, map { $session->name . ": $_" } $session->unexpected_warnings;
+		push @warnings, map { $session->name . ": $_->{all}" } $session->warnings;
 	}
-	eval { $self->prove_unchanged; 1 } or fail("tables can be read at the end: $@");
+	eval { $self->check_unchanged_tables; 1 } or fail("tables can be read at the end: $@");
 	$self->note_abilities if $params{dies};
 	my $leaves = $params{leaves} // $self->{leaves};
 	my $leaving = $self->log_size;
 	my @control = $self->_control_left;
-	if (!$params{dies} && $self->prepared(join ' UNION ALL ', @control, $self->_reads_left) eq '') { $self->rest_sessions }
+	if (!$params{dies} && $self->prepared(join ' UNION ALL ', @control, $self->_reads_left) eq '') { $self->keep_clean_sessions }
 	else
 	{
 		$self->_finds_nothing('nothing is left', $self->_reads_left($leaves eq 'nothing' ? () : $leaves));
@@ -242,6 +230,86 @@ sub check_log ($self, $expected = undef)
 	}
 	$self->forget_log;
 	return is_nothing(join("\n", @alarms), 'nothing alarming in the log');
+}
+
+# Returns what ALTER SYSTEM has set, as setting => value.
+sub _altered ($self)
+{
+	return { map { /^([\w.]+) = (.*)/ ? ($1 => $2) : () } split /\n/, slurp_file($self->node->data_dir . '/postgresql.auto.conf') };
+}
+
+# Returns the databases and tablespaces, as DROP names them, databases first.
+sub _databases_and_tablespaces ($self)
+{
+	return split /\n/, $self->sql(q{SELECT format('DATABASE %I', datname) FROM pg_database UNION ALL SELECT format('TABLESPACE %I', spcname) FROM pg_tablespace ORDER BY 1});
+}
+
+# Returns the directories of databases and tablespaces, which tell faster than a query that there is no other.
+sub _directories ($self) { my $data = $self->node->data_dir; return join ' ', glob "$data/base/* $data/pg_tblspc/* $data/pg_tblspc/*/*/*" }
+
+# Returns what a scenario may change that is not in its schema, for restore_shared_state().
+sub shared_state ($self)
+{
+	my ($last, $directories) = ($self->{last_state}, $self->_directories);
+	my $objects = $last && $last->{directories} eq $directories ? $last->{objects} : { map { $_ => 1 } $self->_databases_and_tablespaces };
+	return $self->{last_state} = { altered => $self->_altered, objects => $objects, directories => $directories };
+}
+
+# Undoes what ALTER SYSTEM has changed since shared_state() returned this, and drops new databases and tablespaces.
+sub restore_shared_state ($self, $state)
+{
+	my ($before, $now) = ($state->{altered}, $self->_altered);
+	my @changed = grep { ($before->{$_} // '') ne ($now->{$_} // '') } sort keys %{ { %$before, %$now } };
+	$self->alter_system(map { $_ => $before->{$_} // 'DEFAULT' } @changed) if @changed;
+	return if $self->_directories eq $state->{directories};
+	my @new = grep { !$state->{objects}{$_} } $self->_databases_and_tablespaces or return;
+	eval { $self->sql($_) } // fail("the scenario leaves nothing: $@") for 'DROP SCHEMA IF EXISTS scenario CASCADE', map { "DROP $_" } @new;
+	return;
+}
+
+# Runs a scenario for each of these rows, a value or an array.
+sub _scenario_of_each ($self, $rows, $name, $body, %params)
+{
+	for my $row (map { ref eq 'ARRAY' ? $_ : [$_] } @$rows)
+	{
+		my %of_row = map { $_ => ref $params{$_} eq 'CODE' ? $params{$_}->(@$row) : $params{$_} } keys %params;
+		my $places = () = $name =~ /%s/g;
+		$self->scenario($places ? sprintf($name, @$row[ 0 .. $places - 1 ]) : "$name, $row->[0]", sub ($aio) { $body->($aio, @$row) }, %of_row);
+	}
+	return;
+}
+
+# The line of the test's file that is being executed.
+sub _line_of_test
+{
+	my $frame = 0;
+	while (my (undef, $file, $line) = caller $frame++) { return $line if $file =~ m{/\Q$FindBin::RealScript\E$} }
+	return '?';
+}
+
+# Runs one scenario with a schema and sessions of its own, and asks the oracles.  TestAio.pm describes the parameters.
+sub scenario ($self, $name, $body, %params)
+{
+	return $self->_scenario_of_each(delete $params{each}, $name, $body, %params) if $params{each};
+	return subtest "$self->{method}: $name" => sub {
+		plan skip_all => $params{skip} if $params{skip};
+		# prove's output tells how far a hanging test has come
+		note("scenario: $name");
+		TestAio::Pool::note_scenario($self->{slot}, "$0, $name") if $self->{slot};
+		my $state = $self->shared_state;
+		$self->end_kept_sessions if $params{dies};
+		$self->begin_scenario;
+		my $line;
+		my $lived = eval {
+			local $SIG{__DIE__} = sub { $line = _line_of_test() };
+			$body->($self);
+			1;
+		};
+		fail("the scenario runs to its end: $@") || diag("it ended in line $line") if !$lived;
+		$lived = eval { $self->end_scenario(%params); $self->restore_shared_state($state); 1 };
+		fail("the scenario can be ended: $@") if !$lived;
+		$self->renew_if_crashed($name);
+	};
 }
 
 1;

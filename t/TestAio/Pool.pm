@@ -1,14 +1,20 @@
-# Servers that live as long as a run of the tests, for all files that need the same settings.
-#
-# servers/check makes the directory TEST_AIO_POOL and has the servers stopped at the end of the run.
-# A test's process takes a server that no other process has, or else starts one.  Without
-# TEST_AIO_POOL, as with plain prove, each process starts and stops servers of its own.
-#
-# The file TEST_AIO_POOL/NUMBER is locked by the process that has the server.  It has the server's
-# settings, and the scenario that is under way: whoever finds a scenario there and the file not
-# locked, knows which one has left the server as it is.
-
 package TestAio::Pool;
+
+=head1 NAME
+
+TestAio::Pool - servers that live as long as a run of the tests, for all files that need the same settings
+
+=head1 SYNOPSIS
+
+	my ($slot, $is_new) = TestAio::Pool::take("shared_buffers = '16MB'\n");
+	TestAio::Pool::note_scenario($slot, 'a scenario');
+	TestAio::Pool::give_back($slot);
+
+servers/check makes the directory TEST_AIO_POOL and has the servers stopped at the end of the run.  A test's process
+takes a server that no other process has, or else starts one, and locks the file TEST_AIO_POOL/NUMBER, which has the
+server's settings and the scenario that is under way.  Without TEST_AIO_POOL each process has servers of its own.
+
+=cut
 
 use v5.36;
 use warnings FATAL => 'all';

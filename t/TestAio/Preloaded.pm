@@ -1,10 +1,18 @@
-# Has prove fork its tests, and load beforehand what all of them load, which would take 70 ms of each one's CPU time:
-#
-#	perl -MTestAio::Preloaded -S prove t/server/reads/errors.pl
-#
-# servers/check does this; with plain prove each test is a process of its own that loads everything.
-
 package TestAio::Preloaded;
+
+=head1 NAME
+
+TestAio::Preloaded - has prove fork its tests, and load beforehand what all of them load
+
+=head1 SYNOPSIS
+
+	export PERL5LIB=t:$(dirname $(pg_config --pgxs))/../../src/test/perl
+	export PG_REGRESS=$(dirname $(pg_config --pgxs))/../../src/test/regress/pg_regress
+	perl -MTestAio::Preloaded -S prove t/server/reads/errors.pl
+
+This saves 70 ms of each test's CPU time.
+
+=cut
 
 use v5.36;
 use warnings FATAL => 'all';
@@ -17,10 +25,8 @@ use Test2::API ();
 use parent 'TAP::Parser::SourceHandler';
 
 # all but TestAio, which looks at the test's name
+use TestAio::Kernel;
 use TestAio::Server;
-use TestAio::Strace;
-use TestAio::Reports;
-use TestAio::Tables;
 
 # INIT blocks look at the test's name, too: they wait for it
 my @init;

@@ -1,33 +1,102 @@
-# Recordings: all that the statements of a script return, report and count, for comparison with
-# what another server does (TestAio/Difference.pm).
-#
-#	recorded($aio, 'scans')		runs t/recordings/scans.sql in a scenario, and returns its recording
-#	record('scans', …)		is a test of a server of its own, which does so and compares
-#
-# TEST_AIO_RECORD_INTO=DIRECTORY has recordings written there instead, and TEST_AIO_COMPARE_WITH=DIRECTORY
-# has them compared with those that are there; servers/compare sets these.  Without them each
-# script runs twice, and is to do the same.
-#
-# TestAio/Script.pm describes the scripts, TestAio/Observed.pm and TestAio/Steps.pm say what the
-# lines of a recording mean.  One more:
-#	waits for NAME	the statement has begun, and waits for a lock of this session
-
 package TestAio::Recording;
+
+=head1 NAME
+
+TestAio::Recording - all that the statements of a script return, report and count, for TestAio::Difference
+
+=head1 SYNOPSIS
+
+	use TestAio::Recording;
+	print "$_->{session}: $_->{sql}\n" for script('minimal');
+	record('minimal');
+	done_testing();
+
+TEST_AIO_RECORD_INTO=DIRECTORY has recordings written there, and TEST_AIO_COMPARE_WITH=DIRECTORY has them compared
+with those that are there; servers/compare sets these.  Without them each script runs twice, and is to do the same.
+TestAio::Observed describes the lines of a recording.  More lines:
+
+	waits for NAME	the statement has begun, and waits for a lock of this session
+	progress	what the view of progress shows while it waits
+	step	the block that is to be read next, and what has changed in the view of progress
+	pins	other blocks that are pinned meanwhile, if not the same as at the step before
+
+Zeros and nulls are left out; "none" is what has become one.  "a or b": two views show the statement, and differ, as
+pg_stat_progress_cluster and pg_stat_progress_repack do in 19 about REPACK.  A step is a read of one block, so scripts
+set io_combine_limit to 1.  Steps need pg_buffercache.
+
+The session of a statement is alice, or the name before it: "bob: COMMIT;".  Comments before a statement:
+
+	-- waits for bob	it begins, and waits for a lock of bob; its end comes later:
+	-- then bob ends, -- then bob waits for carol	what a session that waits does after the statement
+	-- sums only	only sums are the same in each run, such as when several processes share the blocks
+	-- step by step, -- without steps	from here on statements read all, and stop before each read, or not
+	-- script: NAME	the script has the statements of that one
+	-- not replayed: reason	leaves the script out of t/server/recovery/replay.pl
+
+In place of a statement there may be
+
+	\restart, \crash	stops the server and starts it again
+	\pages RELATION		a checkpoint, and what is in the relation's files then
+	\write RELATION BLOCK OFFSET HEX	evicts the relation and writes these bytes into a block's file
+
+=cut
 
 use v5.36;
 use warnings FATAL => 'all';
 
 use Exporter 'import';
+use File::Basename qw(dirname);
+use PostgreSQL::Test::Utils qw(slurp_file);
 use TestAio;
 use TestAio::Difference;
 use TestAio::Observed;
 use TestAio::Required;
-use TestAio::Script;
-use TestAio::Steps;
+use TestAio::Wire;
 use Test::More;
 
 our @ISA = qw(TestAio::Observed);
-our @EXPORT = qw(record recorded why_no_recordings);
+our @EXPORT = qw(record recorded why_no_recordings script all_scripts script_length scripts_in_wal);
+
+our $directory = dirname(dirname(__FILE__)) . '/recordings';
+
+# The names of all scripts.
+sub all_scripts { return map { m{(\w+)\.sql$} } sort glob "$directory/*.sql" }
+
+sub script_length ($name) { return length _text($name) }
+
+# The names of the scripts whose writes are all in the WAL; the others have the comment "not replayed".
+sub scripts_in_wal { return grep { slurp_file("$directory/$_.sql") !~ /^-- not replayed/m } all_scripts() }
+
+# The text of a script.
+sub _text ($name)
+{
+	my $text = slurp_file("$directory/$name.sql");
+	return $text =~ /^-- script: (\w+)$/m ? _text($1) : $text;
+}
+
+# The statements of a script, in their order, as hashes: sql, session, sums_only, how (all comments); or
+# command, and its arguments.
+sub script ($name)
+{
+	my (@statements, $by_steps);
+	for my $text (TestAio::Wire::statements(_text($name) =~ s/^(\\\w+.*)$/$1;/mgr))
+	{
+		my @how = $text =~ /^\s*-- (.+)$/mg;
+		my $known = qr/waits for \w+|then \w+ (?:ends|waits for \w+)|sums only|step by step|without steps/;
+		my @unknown = grep { /^(?:waits?|then|sums?|steps?|without)\b/ && !/^$known$/ } @how;
+		die "$name.sql: what is \"-- $unknown[0]\"?\n" if @unknown;
+		/^(?:(step by step)|without steps)$/ and $by_steps = $1 for @how;
+		die "$name.sql: \"step by step\" is for statements that wait for nobody\n" if $by_steps && grep { /^(?:waits|then) / } @how;
+		my $sql = $text =~ s/^\s*--.*\n//mgr;
+		$sql =~ s/^\s+|\s+$//g;
+		my $session = $sql =~ s/^(\w+): // ? $1 : 'alice';
+		my ($command, @arguments) = $sql =~ /^\\/ ? split / /, substr $sql, 1 : ();
+		push @statements, {
+			sql => $sql, session => $session, how => \@how, by_steps => $by_steps,
+			sums_only => scalar(grep { $_ eq 'sums only' } @how), command => $command // '', arguments => \@arguments };
+	}
+	return @statements;
+}
 
 sub _session ($self, $name)
 {
@@ -49,8 +118,111 @@ sub _write ($self, $relation, $block, $offset, $hex)
 	return;
 }
 
-# What looks at statements that are under way.
-sub _stepper ($self) { return $self->{stepper} //= TestAio::Steps->new($self->{aio}) }
+# Columns that say nothing about progress, or differ between builds.
+my @ignored = qw(pid datid datname dead_tuple_bytes delay_time);
+
+# Prepares what is asked at each step.  The observer knows relations by the view "named" (TestAio/Observed.pm).
+sub _prepare_steps ($self)
+{
+	return if $self->{has_prepared_steps}++;
+	my $aio = $self->{aio};
+	my $views = join ' UNION ALL ', map { "SELECT pid, to_jsonb(v) AS row FROM $_ v" }
+	  split /\n/, $aio->sql(q{SELECT viewname FROM pg_views
+		WHERE viewname ~ '^pg_stat_progress_(analyze|vacuum|repack|cluster|create_index|copy)$' ORDER BY 1});
+	my $ignored = join ', ', map { "'$_'" } @ignored;
+	$aio->sql(<<"END");
+PREPARE progress (int) AS
+	SELECT DISTINCT key, CASE WHEN key ~ 'relid\$' THEN coalesce((SELECT name FROM named WHERE oid = value::oid), 'another')
+			WHEN key = 'current_locker_pid' THEN (SELECT application_name FROM pg_stat_activity WHERE pid = value::int) ELSE value END
+	FROM ($views) v, jsonb_each_text(row)
+	WHERE pid = \$1 AND key NOT IN ($ignored) AND value NOT IN ('', '0')
+	ORDER BY 1, 2;
+PREPARE named_by_file (oid) AS SELECT name FROM named WHERE pg_relation_filenode(oid) = \$1;
+END
+	return;
+}
+
+# Returns the blocks that are pinned.
+sub _pins ($self)
+{
+	return split /\n/, $self->{aio}->sql(<<'END');
+	SELECT format('%s %s %s', name, (ARRAY['main', 'fsm', 'vm', 'init'])[relforknumber + 1], relblocknumber)
+	FROM pg_buffercache JOIN named ON relfilenode = pg_relation_filenode(oid)
+	WHERE pinning_backends > 0
+	ORDER BY name, relforknumber, relblocknumber
+END
+}
+
+# What the views of progress say of a session.
+sub _progress ($self, $session)
+{
+	$self->_prepare_steps;
+	my %shown;
+	for (split /\n/, $self->{aio}->sql("EXECUTE progress (${\$session->pid})"))
+	{
+		my ($key, $value) = split /\|/;
+		$shown{$key} = defined $shown{$key} ? "$shown{$key} or $value" : $value;
+	}
+	# the snapshots that are waited for include those of queries that look at the session, too, by luck;
+	# the number of them is not reset for the next phases
+	delete @shown{qw(lockers_done lockers_total)} if ($shown{phase} // '') !~ /^waiting for writers/;
+	return \%shown;
+}
+
+# What differs between two looks at the progress, in one line.
+sub _progress_changes ($before, $after)
+{
+	return join ', ', map { "$_ " . ($after->{$_} // 'none') }
+	  grep { ($before->{$_} // '') ne ($after->{$_} // '') } sort keys %{ { %$before, %$after } };
+}
+
+# Performs the read that is held, if its process and number are given, and waits until the session
+# has come to the next.  Returns the session's state and what is held: number, file, fork and block.
+sub _next_read ($self, $pid, @performed)
+{
+	$self->{aio}->sql('SELECT ' . (@performed ? 'io_release(' . join(', ', @performed) . '), ' : '') . 'io_settle()');
+	my ($state, @held) = split /\n/, $self->{aio}->sql("SELECT coalesce((SELECT coalesce(wait_event, state) FROM pg_stat_activity WHERE pid = $pid), 'gone')"
+		  . " UNION ALL SELECT concat_ws('|', io_id, relfilenode, fork, blockno) FROM io_handles_get() WHERE held");
+	return ($state, map { [ split /\|/ ] } @held);
+}
+
+# Runs a statement step by step, with no block in the pool that can be evicted, and returns the
+# lines about it.  The caller takes its outcome.
+sub _steps ($self, $session, $sql)
+{
+	$self->_prepare_steps;
+	my $aio = $self->{aio};
+	my $pid = $session->pid;
+	my ($seen, $pinned, @lines) = ({}, '');
+	$aio->sql('SELECT pg_buffercache_evict_relation(oid) FROM named'
+		  . q{ WHERE pg_relation_filenode(oid) IS NOT NULL AND name !~ '^(.* of )?temp '});
+	my $filter = $aio->sql("SELECT io_hold(fork => NULL, pid => $pid)");
+	$session->starts($sql);
+	my $latest = time + $aio->timeout;
+	my @performed;
+	while (!$session->has_ended)
+	{
+		my ($state, @held) = $self->_next_read($pid, @performed);
+		# the session has not begun the statement or has ended it, waits for the snapshot of this very
+		# query, or for a moment for whatever else; only a held read is the next step
+		($state, @held) = $self->_next_read($pid) while ($state ne 'IoGateHeld' || @held != 1) && !$session->has_ended && time < $latest;
+		last if $session->has_ended;
+		die "$sql: $state, ${\scalar @held} reads are held\n" if $state ne 'IoGateHeld' || @held != 1;
+		my ($io_id, $file, $fork, $block) = @{ $held[0] };
+		@performed = ($pid, $io_id);
+		# catalogs are read, too
+		my $name = $aio->sql("EXECUTE named_by_file ($file)");
+		next if $name eq '';
+		my $now = $self->_progress($session);
+		push @lines, "step $name $fork $block" . (%$now || %$seen ? ': ' . (_progress_changes($seen, $now) || 'the same') : '');
+		$seen = $now;
+		my $pins = join ', ', grep { $_ ne "$name $fork $block" } $self->_pins;
+		push @lines, 'pins ' . ($pins || 'none') if $pins ne $pinned;
+		$pinned = $pins;
+	}
+	$aio->sql("SELECT io_hold_end($filter)");
+	return @lines;
+}
 
 # Waits until a session waits for a lock of another; returns the lines about it.
 sub _waits ($self, $session, $for)
@@ -60,7 +232,7 @@ sub _waits ($self, $session, $for)
 	my $query = "SELECT pg_blocking_pids($pid) @> ARRAY[$holder]";
 	$self->{aio}->poll(sub { ($waits = $self->{aio}->sql($query) eq 't') || $session->has_ended });
 	return "does not wait for $for" if !$waits;
-	my $progress = TestAio::Steps::differences({}, $self->_stepper->progress($session));
+	my $progress = _progress_changes({}, $self->_progress($session));
 	return "waits for $for", $progress ? "progress $progress" : ();
 }
 
@@ -92,7 +264,7 @@ sub _statement ($self, $statement)
 		$aio->start_again;
 		$aio->warm_catalogs;
 		$self->{sessions} = {};
-		delete $self->{stepper};
+		delete $self->{has_prepared_steps};
 		$self->begin;
 		# a crash resets the counters, and those of sessions end with them
 		return $sql, grep { /^(?:class|pool) / } TestAio::Observed::changes($before, $self->{seen});
@@ -105,7 +277,7 @@ sub _statement ($self, $statement)
 	my $log = $aio->log_size;
 	if ($statement->{by_steps})
 	{
-		my @steps = $self->_stepper->steps($session, $sql);
+		my @steps = $self->_steps($session, $sql);
 		push @lines, $self->_outcome($session), @steps;
 	}
 	else
@@ -229,8 +401,8 @@ sub record ($name, %params)
 		return;
 	}
 	return if !ref $after;
-	my $directory = $ENV{TEST_AIO_COMPARE_WITH};
-	my $before = $directory ? TestAio::Difference::read("$directory/$name.out") : _record_once($name, 2, %params);
+	my $other = $ENV{TEST_AIO_COMPARE_WITH};
+	my $before = $other ? TestAio::Difference::read("$other/$name.out") : _record_once($name, 2, %params);
 	return if !ref $before;
 	my @found = differences($before, $after, $name);
 	my $text = join "\n", summary(@found);

@@ -1,33 +1,37 @@
-# A test server with one io_method, and what a scenario asks of it.
-#
-# The observer is a session of the library's own, which watches the sessions of scenarios.
-
 package TestAio::Server;
+
+=head1 NAME
+
+TestAio::Server - a test server with one io_method
+
+=head1 SYNOPSIS
+
+	my $server = TestAio::Server->new('worker', name => 'another', workers => 2)->launch->start;
+	$server->alter_system(io_combine_limit => "'8kB'");
+	$server->scenario('settings', sub ($aio) { is($aio->setting('io_method'), 'worker', 'io_method') });
+	ok($server->stop, 'a clean shutdown');
+
+=cut
 
 use v5.36;
 use warnings FATAL => 'all';
 
 use Fcntl qw(F_SETFD);
-use FindBin;
 use IO::Select;
 use IPC::Run ();
-use List::Util qw(max min);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
-use Time::HiRes qw(time sleep);
 
 use TestAio::Counters;
-use TestAio::Data;
-use TestAio::Faults;
-use TestAio::Gate;
 use TestAio::Oracles;
 use TestAio::Pool;
+use TestAio::Reads;
 use TestAio::Required ();
-use TestAio::Session;
-use TestAio::Trace;
+use TestAio::Sessions;
+use TestAio::Tables;
 
-our @ISA = qw(TestAio::Counters TestAio::Data TestAio::Faults TestAio::Gate TestAio::Oracles TestAio::Trace);
+our @ISA = map { "TestAio::$_" } qw(Counters Oracles Reads Required Sessions Tables);
 
 # Settings of servers that are shared: others are too rare, or disturb the tests of another file.
 my %shareable = map { $_ => 1 }
@@ -68,31 +72,6 @@ WHERE o >= 16384 AND NOT EXISTS (SELECT FROM pg_depend WHERE classid = c AND obj
 UNION ALL SELECT 'prepared: ' || gid FROM pg_prepared_xacts
 UNION ALL SELECT 'settings: ' || s FROM pg_db_role_setting s
 END
-
-# Bugs of doc/reports.md: major version => server_version_num of the first release without the bug.
-my %fixed_in = (
-	'autoprewarm-lock' => {},
-	'crash-leaves-files' => {},
-	'create-database-error' => {},
-	'create-database-minimal' => {},
-	'create-database-sequence' => {},
-	'dropped-without-file' => {},
-	'eviction-counted-twice' => {},
-	'hit-not-counted' => {},
-	'io_uring-buffer-wait-hang' => {},
-	'io_uring-rings-kept' => {},
-	'io_uring-wait-hang' => {},
-	'many-bad-blocks' => {},
-	'pgstatindex-new-page' => {},
-	'progress-views' => {},
-	'set-tablespace-rollback' => {},
-	'stream-end-waits' => {},
-	'temporary-file-names' => {},
-	# 18 and 19 have these numbers in different places
-	'toast-index-progress' => { 18 => 180000, 19 => 190000 },
-	'unlogged-rollback-crash' => {},
-	'xact-views-leak' => {},
-);
 
 # of the pg_config in the PATH
 my ($version, @io_methods);
@@ -157,12 +136,10 @@ sub give_back ($self)
 	return;
 }
 
-# Has an unexpected thing happened to the server's processes?
-sub _has_crashed ($self) { return $self->{observer}->has_gone || !eval { $self->_who_has_gone eq '' } }
-
 # Gives up a shared server that the scenario has crashed, and takes another one.
-sub _renew ($self, $name)
+sub renew_if_crashed ($self, $name)
 {
+	return if !$self->{slot} || !$self->{observer}->has_gone && eval { $self->_who_has_gone eq '' };
 	fail("$name has crashed its server: " . $self->node->logfile);
 	$self->check_log;
 	TestAio::Pool::drop($self->{slot});
@@ -321,21 +298,8 @@ sub observe ($self)
 	return;
 }
 
-# Waits until the server accepts connections again, and forgets the sessions' warnings about the restart.
-sub restarted ($self)
-{
-	$self->poll(sub {
-		return 1 if eval { $self->observe; 1 };
-		# another server may have taken the memory meanwhile
-		$self->wait_until_ready if !-e $self->_pid_file;
-		return 0;
-	}) or die "the server does not come back\n";
-	$_->wait_for_end->forget_warnings for values %{ $self->{sessions} };
-	return;
-}
-
 # Starts a server again that was stopped while sessions were at work.
-sub comes_back ($self) { return $self->launch->wait_until_ready->restarted }
+sub start_with_sessions ($self) { return $self->launch->wait_until_ready->wait_for_connections }
 
 # Starts the server after stop(), and waits until it is ready.
 sub start_again ($self)
@@ -352,39 +316,8 @@ sub recovers ($self)
 {
 	my $size = $self->log_size;
 	ok($self->stop_with_sessions('QUIT'), 'an immediate shutdown');
-	$self->comes_back;
+	$self->start_with_sessions;
 	return like($self->log_text($size), qr/redo done at/, 'the server has recovered');
-}
-
-# Closes all sessions and waits until their backends have gone.
-sub end_sessions ($self)
-{
-	my @sessions = map { values %{ delete $self->{$_} // {} } } qw(sessions resting);
-	$_->disconnect for @sessions;
-	$_->quit for @sessions;
-	return;
-}
-
-# Closes the sessions of earlier scenarios.
-sub end_resting ($self)
-{
-	return if !$self->{resting};
-	my $sessions = delete $self->{sessions};
-	$self->end_sessions;
-	$self->{sessions} = $sessions;
-	return;
-}
-
-# Leaves the sessions from which nothing is left for the file's next scenario, since to connect takes longer than many
-# a scenario; closes the others.
-sub rest_sessions ($self)
-{
-	my %resting = map { $_->rests ? ($_->name => $_) : () } values %{ $self->{sessions} };
-	delete @{ $self->{sessions} }{ keys %resting };
-	%resting = (%{ delete $self->{resting} // {} }, %resting);
-	$self->end_sessions;
-	$self->{resting} = \%resting;
-	return;
 }
 
 # Closes all sessions, the observer too.  Waits until all clients have gone, those that are
@@ -407,10 +340,8 @@ sub signal ($self, $signal) { return kill $signal, $self->{node}{_pid} // return
 sub begin_stop ($self)
 {
 	$self->_leave;
-	$self->{stop_began} = $self->log_size;
-	$self->{stopping} = 0;
 	# a server that has crashed logs nothing more
-	$self->{stopping} = $self->signal('INT') if -e $self->_pid_file;
+	@$self{qw(stop_began stopping)} = ($self->log_size, -e $self->_pid_file ? $self->signal('INT') : 0);
 	return $self;
 }
 
@@ -428,9 +359,8 @@ sub end_stop ($self)
 # waits until the server has stopped.  Returns true if it was a clean shutdown.
 sub smart_stop ($self, $function)
 {
-	$self->end_resting;
-	$self->{stop_began} = $self->log_size;
-	$self->{stopping} = $self->signal('TERM');
+	$self->end_kept_sessions;
+	@$self{qw(stop_began stopping)} = ($self->log_size, $self->signal('TERM'));
 	$function->();
 	# the server may have stopped before the sessions are told
 	$self->_leave;
@@ -448,10 +378,9 @@ sub stop ($self)
 # Stops the server by a signal while sessions are at work.  Returns true if it was a clean shutdown.
 sub stop_with_sessions ($self, $signal)
 {
-	$self->end_resting;
+	$self->end_kept_sessions;
 	$self->{observer}->disconnect;
-	$self->{stop_began} = $self->log_size;
-	$self->{stopping} = $self->signal($signal);
+	@$self{qw(stop_began stopping)} = ($self->log_size, $self->signal($signal));
 	return $self->end_stop;
 }
 
@@ -477,284 +406,12 @@ sub io_methods
 	return @io_methods;
 }
 
-# Waits of this process that have taken too long.  After some of them the server hangs
-# in most scenarios, and the file is to end all the same.
-my $overdue_waits = 0;
-my $most_overdue_waits = 3;
-
-# Returns how many seconds a wait may take.
-sub timeout
-{
-	my $timeout = $PostgreSQL::Test::Utils::timeout_default;
-	return $overdue_waits < $most_overdue_waits ? $timeout : min($timeout, max(5, $timeout / 10));
-}
-
-# Seconds without any activity of the server after which a wait is given up.
-our $rest = 5;
-
-# Tells that a wait has been in vain: what was asked last, what came, and what the server's processes do.
-sub tell_vain_wait ($self, $why, $asked, $came, $rest)
-{
-	diag(join "\n  ", "waited in vain: $why", defined $asked ? "asked: $asked" : (), defined $asked ? 'came: ' . ($came // 'an error') : (),
-		grep { !/^\d+\|idle\|Client\||\|Activity\|/ } split /\n/, $rest // '');
-	diag("further waits end after ${\$self->timeout} s") if ++$overdue_waits == $most_overdue_waits;
-	return;
-}
-
-# Returns what the server's processes do and have done, or undef if one of them is at work, is about to be, or cannot be
-# seen: processes that wait for each other, or for what is held, wait until somebody does something about it.
-sub _state_of_rest ($self)
-{
-	my $observer = $self->{observer};
-	return if !$observer || $self->{replicates} || $self->standbys || !$observer->is_free;
-	my $activities = eval { $self->sql(<<'END') } // return;
-SELECT string_agg(concat_ws('|', pid, coalesce(state, ''), coalesce(wait_event_type, ''), coalesce(wait_event, ''), backend_type), E'\n' ORDER BY pid) || E'\n'
-	|| (SELECT concat_ws('|', sum(reads), sum(writes), sum(extends), sum(evictions)) FROM pg_stat_io)
-FROM pg_stat_get_activity(NULL) WHERE pid <> pg_backend_pid()
-END
-	for (split /\n/, $activities)
-	{
-		my ($pid, $state, $type, $event, $backend) = split /\|/;
-		next if !defined $backend;
-		# a timer will wake it up; its client is to send or take something; it starts other processes
-		return if $type =~ /^(?:|Timeout)$/ || $event eq 'IoDevice' || $state eq 'active' && $type eq 'Client' || $backend =~ /^autovacuum/;
-		# a process that has been woken up on a busy machine is running, for the kernel
-		return if -r "/proc/$pid/stat" && slurp_file("/proc/$pid/stat") !~ /\) S /;
-	}
-	return $activities;
-}
-
-# Returns a function that returns what the server's processes do, once they have been at rest for some time.
-sub watch ($self)
-{
-	my ($state, $since, $next) = ('', 0, time + 2);
-	return sub {
-		return if time < $next;
-		my $now = $self->_state_of_rest // '';
-		($state, $since) = ($now, time) if !$now || $now ne $state;
-		$next = time + 0.5;
-		return time - $since >= $rest ? $state : undef;
-	};
-}
-
-# Runs a statement in the observer.
-sub sql ($self, $sql)
-{
-	# a database that is copied must not be in use
-	$self->end_resting if $sql =~ /^CREATE DATABASE/;
-	return $self->{observer}->sql($sql);
-}
-
-# Runs a query in the observer that the suite sends a thousand times.
-sub prepared ($self, $query)
-{
-	my $prepared = $self->{observer}{prepared} //= {};
-	my $name = $prepared->{$query} // 'prepared' . keys %$prepared;
-	$self->sql("PREPARE $name AS $query") if !$prepared->{$query};
-	return $self->sql('EXECUTE ' . ($prepared->{$query} = $name));
-}
-
-# Test: the observer gets these rows.
-sub gives ($self, $sql, $expected, $name = undef) { return is($self->sql($sql), $expected, $name // $sql) }
-
-# Test: the observer gets these rows, now or soon.
-sub comes_to_give ($self, $sql, $expected, $name = $sql)
-{
-	my $found;
-	$self->poll(sub { $found = $self->sql($sql); $found eq $expected });
-	return is($found, $expected, $name);
-}
-
-sub setting ($self, $name) { return $self->sql("SELECT current_setting('$name')") }
-
-# Makes the extension of a contrib module.  Returns false if the module is not installed.
-sub has_extension ($self, $extension)
-{
-	my $error = $self->{observer}->starts("CREATE EXTENSION IF NOT EXISTS $extension SCHEMA public")->wait_for_end->error;
-	die "$extension: $error->{all}\n" if $error && $error->{sqlstate} ne '0A000';
-	$self->unless_required($extension, $error ? $error->{message} : undef) if $extension ne 'test_aio';
-	return !$error;
-}
-
-# Returns why this server lacks a thing, or undef if it does not.  Dies if the thing is
-# required, unless the test has set the server up without it.
-sub unless_required ($self, $thing, $reason)
-{
-	my $conf = $self->{conf};
-	my $without = ($conf->{shared_preload_libraries} // 'test_aio') !~ /test_aio/
-	  || $thing =~ /gate|faults/ && exists $conf->{'test_aio.gate'}
-	  || $thing eq 'faults' && $self->method eq 'sync' && ($conf->{'test_aio.reach_synchronous_reads'} // '') eq 'off'
-	  || $thing eq 'trace' && exists $conf->{'test_aio.trace_size'};
-	return $without ? $reason : TestAio::Required::unless_required($thing, $reason);
-}
-
-# Returns true if this server has a bug of doc/reports.md.  The tests of t/server/bugs fail if that is not so:
-# if a release has the fix, %fixed_in says so; if a tree has, TEST_AIO_FIXED='name ...' does.
-sub has_bug ($self, $bug)
-{
-	my $fixed_in = $fixed_in{$bug} or die "%fixed_in does not know the bug \"$bug\"\n";
-	my $fixed = $fixed_in->{ $self->major };
-	my $has = !grep({ $_ eq $bug } split ' ', $ENV{TEST_AIO_FIXED} // '') && (!defined $fixed || $self->setting('server_version_num') < $fixed);
-	# servers/check prints these notes
-	note('this server ' . ($has ? 'has the' : 'is without the') . " bug $bug");
-	return $has;
-}
-
-sub has_assertions ($self) { return $self->setting('debug_assertions') eq 'on' }
-
-# Sessions of these names, connected now or already.
-sub sessions ($self, @names)
-{
-	my @new = map { $self->{sessions}{$_} ? () : delete $self->{resting}{$_} // TestAio::Session->connecting($self, $_) } @names;
-	$self->{sessions}{ $_->name } = $_->connected for @new;
-	return wantarray ? @{ $self->{sessions} }{@names} : $self->{sessions}{ $names[0] };
-}
-
-# A session with parameters: dbname, user.
-sub session ($self, $name, %params)
-{
-	return $self->{sessions}{$name} = TestAio::Session->new($self, $name, %params);
-}
-
-# Closes a session and waits until its backend has gone.
-sub end_session ($self, $session)
-{
-	$session->quit;
-	delete $self->{sessions}{ $session->name };
-	return;
-}
-
-# Returns SQL for the middle of a statement, which pauses there until resume(), on the wait event "advisory".
-sub pause ($self)
-{
-	$self->sql('SELECT pg_advisory_lock(4711)') if !$self->{is_pausing}++;
-	return 'SELECT pg_advisory_xact_lock_shared(4711)';
-}
-
-# Returns SQL that runs these SELECTs, which return void, in one batch.
-sub batch ($self, @selects) { return join ' UNION ALL ', 'SELECT batch_start()', @selects, 'SELECT batch_end()' }
-
-# Has a session stage a read of a block, and submit the read at resume().  It does not wait for the read then.
-sub stages ($self, $session, $table, $block)
-{
-	my $pause = $self->pause;
-	# with sync, StartReadBuffers() starts nothing
-	return $session->waits($self->batch("SELECT read_rel_block_ll('$table', $block, wait_complete => false)", $pause), 'advisory')
-	  if $self->method eq 'sync';
-	return $session->waits("SELECT stage_reads('$table', $block, 1, advisory_lock => 4711, wait_complete => false)", 'IoStaged');
-}
-
-# Lets paused statements and staged reads go on.
-sub resume ($self)
-{
-	$self->sql('SELECT pg_advisory_unlock(4711)');
-	$self->{is_pausing} = 0;
-	return;
-}
-
-# Calls a function every few milliseconds until it returns true.  Dies with the function; returns 0 when
-# it takes too long or, without a timeout of its own, when nothing happens any more.
-sub poll ($self, $function, $timeout = undef)
-{
-	my $deadline = time + ($timeout // $self->timeout);
-	my $watch = $self->watch;
-	my $wait = 0.001;
-	until ($function->())
-	{
-		my $observer = $self->{observer};
-		my ($asked, $came) = $observer ? ($observer->statement, $observer->result) : ();
-		my $at_rest = defined $timeout ? undef : $watch->();
-		if ($at_rest || time > $deadline)
-		{
-			$self->tell_vain_wait($at_rest ? 'nothing happens any more' : "it took ${\$self->timeout} s", $asked, $came, $at_rest) if !defined $timeout;
-			return 0;
-		}
-		sleep $wait;
-		$wait = $wait * 1.5 < 0.02 ? $wait * 1.5 : 0.02;
-	}
-	return 1;
-}
-
-# Waits until so many seconds have passed by the server's own clock.
-sub wait_seconds ($self, $seconds)
-{
-	my $since = $self->sql('SELECT extract(epoch FROM clock_timestamp())');
-	return $self->wait_for("SELECT extract(epoch FROM clock_timestamp()) > $since + $seconds");
-}
-
-# Waits until a query of the observer returns true.
-sub wait_for ($self, $query)
-{
-	return 1 if $self->poll(sub { $self->sql($query) eq 't' });
-	# what a comparison has on its left
-	my $figure = $query =~ /^SELECT ([^=<>]+?) (?:=|[<>]=?) (?:\d+|'[^']*'(?:::\w+)?)( FROM .+)?$/s ? "SELECT $1" . ($2 // '') : undef;
-	my $came = $figure ? eval { $self->sql($figure) } : undef;
-	die "waited in vain for: $query" . (defined $came ? "; came: $came" : '') . "\n";
-}
-
-# Returns what a process waits for, or "".
-sub wait_event ($self, $pid) { return $self->sql("SELECT wait_event FROM pg_stat_get_activity($pid)") }
-
-# Returns what a process does, for messages.
-sub activity ($self, $pid)
-{
-	return $self->sql("SELECT concat_ws(', ', backend_type, state, 'waits on ' || wait_event, query) FROM pg_stat_activity WHERE pid = $pid");
-}
-
-# Process ids of the processes of this type.
-sub pids_of_type ($self, $type)
-{
-	return split /\n/, $self->sql("SELECT pid FROM pg_stat_get_activity(NULL) WHERE backend_type = '$type' ORDER BY pid");
-}
-
-# Returns what ALTER SYSTEM has set, as setting => value.
-sub _altered ($self)
-{
-	return { map { /^([\w.]+) = (.*)/ ? ($1 => $2) : () } split /\n/, slurp_file($self->node->data_dir . '/postgresql.auto.conf') };
-}
-
-# Returns the databases and tablespaces, as DROP names them, databases first.
-sub _databases_and_tablespaces ($self)
-{
-	return split /\n/, $self->sql(q{SELECT format('DATABASE %I', datname) FROM pg_database UNION ALL SELECT format('TABLESPACE %I', spcname) FROM pg_tablespace ORDER BY 1});
-}
-
-# Returns the directories of databases and tablespaces, which tell faster than a query that there is no other.
-sub _directories ($self) { my $data = $self->node->data_dir; return join ' ', glob "$data/base/* $data/pg_tblspc/* $data/pg_tblspc/*/*/*" }
-
-# Returns what a scenario may change that is not in its schema, for restore_shared_state().
-sub shared_state ($self)
-{
-	my ($last, $directories) = ($self->{last_state}, $self->_directories);
-	my $objects = $last && $last->{directories} eq $directories ? $last->{objects} : { map { $_ => 1 } $self->_databases_and_tablespaces };
-	return $self->{last_state} = { altered => $self->_altered, objects => $objects, directories => $directories };
-}
-
-# Undoes what ALTER SYSTEM has changed since shared_state() returned this, and drops new databases and tablespaces.
-sub restore_shared_state ($self, $state)
-{
-	my ($before, $now) = ($state->{altered}, $self->_altered);
-	my @changed = grep { ($before->{$_} // '') ne ($now->{$_} // '') } sort keys %{ { %$before, %$now } };
-	$self->alter_system(map { $_ => $before->{$_} // 'DEFAULT' } @changed) if @changed;
-	return if $self->_directories eq $state->{directories};
-	my @new = grep { !$state->{objects}{$_} } $self->_databases_and_tablespaces or return;
-	eval { $self->sql($_) } // fail("the scenario leaves nothing: $@") for 'DROP SCHEMA IF EXISTS scenario CASCADE', map { "DROP $_" } @new;
-	return;
-}
-
 # Changes settings of the running server; those that a scenario changes are restored at its end.
 sub alter_system ($self, %settings)
 {
 	$self->sql("ALTER SYSTEM SET $_ = $settings{$_}") for sort keys %settings;
 	$self->sql('SELECT pg_reload_conf()');
 	return;
-}
-
-# Waits until there are so many I/O workers, or a number that compares so: ">= 2".
-sub wait_for_workers ($self, $number)
-{
-	$number = "= $number" if $number =~ /^\d/;
-	return $self->wait_for("SELECT count(*) $number FROM pg_stat_get_activity(NULL) WHERE backend_type = 'io worker'");
 }
 
 # Makes a tablespace "elsewhere".
@@ -764,51 +421,6 @@ sub make_tablespace ($self)
 	-d $directory or mkdir $directory or die "mkdir $directory: $!";
 	$self->sql("CREATE TABLESPACE elsewhere LOCATION '$directory'");
 	return;
-}
-
-# Runs a scenario for each of these rows, a value or an array.
-sub _scenario_of_each ($self, $rows, $name, $body, %params)
-{
-	for my $row (map { ref eq 'ARRAY' ? $_ : [$_] } @$rows)
-	{
-		my %of_row = map { $_ => ref $params{$_} eq 'CODE' ? $params{$_}->(@$row) : $params{$_} } keys %params;
-		my $places = () = $name =~ /%s/g;
-		$self->scenario($places ? sprintf($name, @$row[ 0 .. $places - 1 ]) : "$name, $row->[0]", sub ($aio) { $body->($aio, @$row) }, %of_row);
-	}
-	return;
-}
-
-# The line of the test's file that is being executed.
-sub _line_of_test
-{
-	my $frame = 0;
-	while (my (undef, $file, $line) = caller $frame++) { return $line if $file =~ m{/\Q$FindBin::RealScript\E$} }
-	return '?';
-}
-
-# Runs one scenario with a schema and sessions of its own, and asks the oracles.  TestAio.pm describes the parameters.
-sub scenario ($self, $name, $body, %params)
-{
-	return $self->_scenario_of_each(delete $params{each}, $name, $body, %params) if $params{each};
-	return subtest "$self->{method}: $name" => sub {
-		plan skip_all => $params{skip} if $params{skip};
-		# prove's output tells how far a hanging test has come
-		note("scenario: $name");
-		TestAio::Pool::note_scenario($self->{slot}, "$0, $name") if $self->{slot};
-		my $state = $self->shared_state;
-		$self->end_resting if $params{dies};
-		$self->begin_scenario;
-		my $line;
-		my $lived = eval {
-			local $SIG{__DIE__} = sub { $line = _line_of_test() };
-			$body->($self);
-			1;
-		};
-		fail("the scenario runs to its end: $@") || diag("it ended in line $line") if !$lived;
-		$lived = eval { $self->end_scenario(%params); $self->restore_shared_state($state); 1 };
-		fail("the scenario can be ended: $@") if !$lived;
-		$self->_renew($name) if $self->{slot} && $self->_has_crashed;
-	};
 }
 
 1;

@@ -1,8 +1,20 @@
-# A named session of a scenario.  A statement can be started without waiting for its end.
-#
-# A scenario fails if a session has got a warning that no warns() has taken.
-
 package TestAio::Session;
+
+=head1 NAME
+
+TestAio::Session - a named session of a scenario; a statement can be started without waiting for its end
+
+=head1 SYNOPSIS
+
+	$alice->gives('SELECT 1', 1);
+	$alice->fails('SELECT 1 / 0', '22012', qr/division by zero/, 'fails');
+	$alice->waits($aio->pause, 'advisory');
+	$aio->resume;
+	$alice->returns('', 'goes on');
+	$alice->sql("DO $$ BEGIN RAISE WARNING 'look'; END $$");
+	$alice->warns(qr/look/);
+
+=cut
 
 use v5.36;
 use warnings FATAL => 'all';
@@ -11,7 +23,10 @@ use Carp qw(croak);
 use Test::More;
 use Time::HiRes qw(time);
 
+use TestAio::Reads;
 use TestAio::Wire;
+
+our @ISA = qw(TestAio::Reads);
 
 # Begins to connect to a TestAio::Server; further parameters: dbname, user, replication.
 sub connecting ($class, $server, $name, %params)
@@ -71,7 +86,7 @@ sub starts ($self, $sql)
 
 # Waits until the server executes the statement that was started: a cancel ends it from then on; one
 # that comes earlier is ignored.  The statement must not end by itself.
-sub is_executed ($self)
+sub wait_until_active ($self)
 {
 	$self->{server}->wait_for("SELECT state = 'active' FROM pg_stat_activity WHERE pid = ${\$self->pid}");
 	return $self;
@@ -93,8 +108,8 @@ sub has_ended ($self, $wait = undef)
 # Returns true if the session can run a statement that sees what other sessions do.
 sub is_free ($self) { return $self->{collected} && !$self->has_gone && !$self->in_transaction }
 
-# Makes the session one that might be new, if it can be.  Returns true if it is.
-sub rests ($self)
+# Makes the session like a new one.  Returns false if that is not possible.
+sub discard_all ($self)
 {
 	return 0 if !$self->{is_plain} || $self->{temporary} || $self->{stuck} || !$self->is_free;
 	$self->starts('DISCARD ALL')->wait_for_end->forget_warnings;
@@ -106,13 +121,13 @@ sub rests ($self)
 sub wait_for_end ($self)
 {
 	my $server = $self->{server};
-	my ($deadline, $watch) = (time + $server->timeout, $server->watch);
+	my ($deadline, $idle_check) = (time + $server->timeout, $server->idle_check);
 	until ($self->has_ended(0.5))
 	{
-		my $rest = $watch->();
-		next if !$rest && time < $deadline;
+		my $idle = $idle_check->();
+		next if !$idle && time < $deadline;
 		$self->{stuck} = 1;
-		$server->tell_vain_wait($rest ? 'nothing happens any more' : "it took ${\$server->timeout} s", undef, undef, $rest);
+		$server->report_timeout($idle ? 'nothing happens any more' : "it took ${\$server->timeout} s", undef, undef, $idle);
 		my $where = $self->{pid} ? $server->activity($self->{pid}) : 'connecting';
 		die "session $self->{name} is still at \"$self->{statement}\": $where\n";
 	}
@@ -167,7 +182,7 @@ sub raises ($self, $sqlstate, $pattern, $name = undef)
 
 # Waits until the statement that was started blocks on this wait event, a name or a pattern.
 # Returns false if the statement ends first.
-sub gets_to_wait ($self, $event)
+sub reaches_wait_event ($self, $event)
 {
 	my $pattern = ref $event ? $event : qr/^\Q$event\E$/;
 	my $waits;
@@ -204,7 +219,7 @@ sub waits_on_others_io ($self, $name = undef)
 	return $self->waits_on('AioIoCompletion', $name // "waits on another's I/O");
 }
 
-# Test: the session has got a warning like this.  Takes that warning.
+# Test: the session has got a warning like this.  Takes that warning; a scenario fails if one is left.
 sub warns ($self, $pattern, $name = undef)
 {
 	my @warnings = @{ $self->{warnings} };
@@ -221,25 +236,15 @@ sub has_gone { return defined $_[0]->{wire}->lost }
 
 # Warnings that no "warns" has taken, as hashes.
 sub warnings { return @{ $_[0]->{warnings} } }
-
-# The texts of these warnings.
-sub unexpected_warnings { return map { $_->{all} } $_[0]->warnings }
-
 sub forget_warnings ($self) { $self->{warnings} = []; return }
 
 # Notes that the session has temporary tables; the oracles look for pins of their buffers.
 sub note_temporary_tables ($self) { $self->{temporary} = 1; return }
-
-# Returns true if the session has temporary tables.
 sub has_temporary_tables { return $_[0]->{temporary} }
 
-# The statement that was started last.
+# The statement that was started last; of the last one that has ended, the rows, one a line, and the error, a hash or undef.
 sub statement { return $_[0]->{statement} }
-
-# The rows of the last statement that has ended, one a line.
 sub result { return $_[0]->{result} }
-
-# The last statement's error, as a hash, or undef.
 sub error { return $_[0]->{error} }
 
 # Notices (and debug messages, with client_min_messages) so far; forgets them.

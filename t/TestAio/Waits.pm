@@ -1,7 +1,17 @@
-# Each wait of the module and each way in which a wait may end: two tables, and a function that
-# runs a row of the one with a row of the other.
-
 package TestAio::Waits;
+
+=head1 NAME
+
+TestAio::Waits - each wait of the module and each way in which a wait may end
+
+=head1 SYNOPSIS
+
+	use TestAio::Waits;
+	for_each_io_method('worker', sub {
+		run_combination($aio, @$_, 1) for on_their_turn('worker', 1, combinations());
+	}, needs => 'gate trace', conf => { 'test_aio.reach_synchronous_reads' => 'off' });
+
+=cut
 
 use v5.36;
 use warnings FATAL => 'all';
@@ -9,8 +19,6 @@ use warnings FATAL => 'all';
 use Exporter 'import';
 use Test::More;
 use Time::HiRes qw(time);
-
-use TestAio::Gate;
 
 our @EXPORT = qw(combinations conflicts on_their_turn run_combination run_conflict);
 
@@ -105,14 +113,14 @@ my %waits = (
 		event => 'IoHeldWakeup',
 		begin => sub ($aio, $party, $t) {
 			$aio->sql('SELECT io_hold_wakeups(true)');
-			_holder($aio)->sql("SELECT io_hold('$t')");
+			_holder($aio)->io_hold($t);
 			$aio->sessions('owner')->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
 			_is_held($aio);
 			$party->starts("SELECT count(*) FROM read_buffers('$t', 4, 1)");
 			# io_held shows a waiter before the waiter has seen that the read is held.  A timeout may come first.
 			my $waiting = q{SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'IoGateHeld'};
 			$aio->poll(sub { $aio->sql($waiting) == 2 || $party->has_ended }) or fail('both wait');
-			$aio->sql('SELECT io_hold_end(everybody => true), io_release_all()');
+			$aio->end_holds;
 			return 'SELECT io_hold_wakeups(false)';
 		},
 		others => ['owner'],
@@ -203,7 +211,7 @@ sub _stop ($aio, $end, $put_back)
 	cmp_ok(time - $begin, '<', IN_TIME, 'in time');
 	$put_back->();
 	$aio->launch->wait_until_ready;
-	$aio->restarted;
+	$aio->wait_for_connections;
 	return;
 }
 
@@ -257,7 +265,7 @@ sub _run_into_timeout ($aio, $wait, $end, $t)
 		# a transaction timeout is for transactions that begin later
 		$party->sql("SET $end->{limit} = $limit");
 		my $release = $wait->{begin}->($aio, $party, $t);
-		return ($party, $release) if $party->gets_to_wait($wait->{event});
+		return ($party, $release) if $party->reaches_wait_event($wait->{event});
 		$party->wait_for_end;
 		$aio->sql($release);
 		$aio->sessions($_)->wait_for_end for @{ $wait->{others} // [] };
@@ -284,7 +292,7 @@ sub run_combination ($aio, $wait_name, $end_name, $has_worker)
 			$wait->{before}->($aio, $party) if $wait->{before};
 			my $file = $wait->{file} ? $wait->{file}->($aio, $party) : $aio->file_of($t);
 			$release = $wait->{begin}->($aio, $party, $t);
-			ok($party->gets_to_wait($wait->{event}), "the party waits on $wait->{event}") || diag($aio->activity($party->pid));
+			ok($party->reaches_wait_event($wait->{event}), "the party waits on $wait->{event}") || diag($aio->activity($party->pid));
 			$put_back = _without($file) if $end->{no_file};
 		}
 		if ($end->{stop})
@@ -308,7 +316,7 @@ sub run_combination ($aio, $wait_name, $end_name, $has_worker)
 				$aio->sql($release);
 			}
 			_party_ends($aio, $party, $wait, $end);
-			$aio->restarted if $end->{dies};
+			$aio->wait_for_connections if $end->{dies};
 			$aio->sql($release) if !$end->{dies} && !$end->{ddl};
 			$aio->end_session($party) if $wait_name eq 'buffer_call_start_io' && !$end->{gone};
 			$aio->sessions('dora')->ends('the other gets on') if $end->{ddl};
@@ -342,7 +350,7 @@ sub run_conflict ($aio, $standby, $wait_name, $conflict_name, $has_worker)
 		my $party = $standby->sessions('party');
 		$party->sql('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM pg_am');
 		my $release = $wait->{begin}->($standby, $party, $t);
-		ok($party->gets_to_wait($wait->{event}), "the party waits on $wait->{event}") || diag($standby->activity($party->pid));
+		ok($party->reaches_wait_event($wait->{event}), "the party waits on $wait->{event}") || diag($standby->activity($party->pid));
 
 		$aio->sql($conflicts{$conflict_name} =~ s/%s/$t/gr);
 		$party->raises('40001', qr/conflict with recovery/, 'is cancelled');

@@ -1,11 +1,22 @@
-# A connection that speaks the frontend/backend protocol, so that a test can start a statement and
-# look after other sessions meanwhile.  psql takes more time to start than most tests take.  The
-# tests need no module that the server's own tests do not need.
-#
-# It has what tests need: no password, no encryption, simple queries, rows as text.  It sends the
-# statements of one text one by one; each is a transaction of its own.
-
 package TestAio::Wire;
+
+=head1 NAME
+
+TestAio::Wire - a connection that speaks the frontend/backend protocol
+
+=head1 SYNOPSIS
+
+	my $wire = TestAio::Wire->new($aio->node->host, $aio->node->port, user => scalar getpwuid $>, database => 'postgres');
+	$wire->receive(1) until $wire->is_idle;
+	$wire->send_sql('SELECT 1; SELECT 2');
+	$wire->receive(1) until $wire->is_idle;
+	is(join(' ', $wire->rows), '1 2', 'rows');
+	$wire->close;
+
+psql takes more time to start than most tests take.  There is what tests need: no password, no encryption, simple
+queries, rows as text.  The statements of one text are sent one by one; each is a transaction of its own.
+
+=cut
 
 use v5.36;
 use warnings FATAL => 'all';

@@ -19,7 +19,7 @@ sub waits_for_pin ($aio, $call, $t)
 		$bob->waits(sprintf($call, $t), 'PgSleep');
 		$alice->sql('COMMIT');
 		$bob->wait_for_end;
-		return 1 if !$bob->error && !$bob->unexpected_warnings;
+		return 1 if !$bob->error && !$bob->warnings;
 		$bob->forget_warnings;
 	}
 	return 0;

@@ -14,7 +14,7 @@ sub scenarios
 		my $path = $alice->sql("SELECT pg_relation_filepath('$t')");
 		# another session sees the path that it would use for a temporary table of its own
 		my $seen = $kind ? qr/base\/\d+\/t\d+_\d+/ : qr/\Q$path\E/;
-		$aio->holds_read_of($alice, "SELECT read_rel_block_ll('$t', $block, nblocks => $n)", pid => $alice->pid);
+		$aio->read_at_completion_wait($alice, "SELECT read_rel_block_ll('$t', $block, nblocks => $n)", pid => $alice->pid);
 		$alice->waits_on($by_worker ? 'AioIoCompletion' : 'completion_wait');
 		my ($off, $length) = ($block * 8192, $n * 8192);
 		my $last = $block + $n - 1;
@@ -24,7 +24,7 @@ sub scenarios
 			qr/^COMPLETED_IO\|readv\|$off\|$length\|smgr\|$n\|$length\|UNKNOWN\|\Q$blocks\E in file "$seen"\|\Q$flags\E$/, "$n blocks");
 		$aio->gives("SELECT backend_type, wait_event_type FROM pg_stat_activity WHERE wait_event = 'completion_wait'",
 			($by_worker ? 'io worker' : 'client backend') . '|InjectionPoint', 'the process that is held');
-		$aio->release;
+		$aio->completion_continue;
 		$alice->ends;
 		$aio->gives("SELECT count(*) FROM pg_aios", 0, 'the handle is no longer shown');
 	}), each => [ combined([ '', 'TEMP' ], [ [ 3, 1 ], [ 5, 6 ], [ 4, 16 ] ]) ], leaves => 'nothing');
@@ -32,22 +32,22 @@ sub scenarios
 	# a session that would wait for a read at once performs it itself
 	$aio->scenario('synchronous: %s', with('alice', 20, sub ($alice, $t, $read) {
 		$alice->sql("SELECT count(*) FROM $t WHERE ctid = '(0,1)'");
-		$aio->hold(pid => $alice->pid, relation => $t, block => 3);
+		$aio->completion_wait(pid => $alice->pid, relation => $t, blockno => 3);
 		$alice->waits(sprintf($read, $t), 'completion_wait');
 		$aio->gives("SELECT state, off, length, handle_data_len, f_sync FROM pg_aios WHERE pid = ${\$alice->pid}", 'COMPLETED_IO|24576|8192|1|t', 'f_sync');
-		$aio->release;
+		$aio->completion_continue;
 		$alice->ends;
 	}), each => [ "SELECT count(*) FROM %s WHERE ctid = '(3,1)'", "SET effective_io_concurrency = 0; SELECT count(*) FROM read_stream_for_blocks('%s', ARRAY[3])" ], leaves => 'nothing');
 
 	# the temporary table's read is completed by a process that cannot see its buffers
 	$aio->scenario('a short read of a temporary table, completed by another session', with('alice bob', 10, kind => 'TEMP', sub ($alice, $bob, $own) {
 		my $t = $aio->table('u', 10);
-		$aio->falsify(8192);
+		$aio->short_read_attach(8192);
 		$alice->sql("SELECT read_rel_block_ll('$own', 3, nblocks => 4, wait_complete => false)");
 		# with io_uring, both reads are in the same ring
 		$alice->sql("SELECT read_rel_block_ll('$t', 3, nblocks => 4, wait_complete => false)");
 		$bob->gives("SELECT count(*) FROM $t", 10, 'completes both');
-		$aio->tell_truth;
+		$aio->short_read_detach;
 		$alice->gives("SELECT count(*) FROM $own", 10, 'reads the rest');
 	}), leaves => 'COMPLETED_SHARED');
 	return;

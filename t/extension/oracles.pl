@@ -46,12 +46,12 @@ sub write_log ($session, $level, $message) { return $session->sql("DO \$\$ BEGIN
 with_each_io_method('worker', sub {
 	my %nothing = (leaves => 'nothing');
 
-	notices($aio, 'nothing is wrong', sub { $aio->proves($aio->table('t', 8)) }, \%nothing);
+	notices($aio, 'nothing is wrong', sub { $aio->is_as_written($aio->table('t', 8)) }, \%nothing);
 
 	notices($aio, 'the scenario dies', sub { die "as planned\n" }, \%nothing, [ 'the scenario runs to its end: as planned', qr/^/ ]);
 
 	notices($aio, 'a figure that never comes', sub {
-		local $TestAio::Server::rest = 0.1;
+		local $TestAio::Sessions::idle_seconds = 0.1;
 		my $began = time;
 		eval { $aio->wait_for('SELECT count(*) = 2 FROM (VALUES (1)) v') };
 		my $told = $@;
@@ -70,10 +70,10 @@ with_each_io_method('worker', sub {
 		$aio->wait_for("SELECT state = 'COMPLETED_SHARED' FROM pg_aios");
 	}, \%nothing, [ $left, qr/in use: .*COMPLETED_SHARED/ ]);
 
-	notices($aio, 'hold() without release()', sub { $aio->hold(relation => $aio->table('t', 8)) },
-		\%nothing, [ 'no fault left in effect', qr/reads are held/ ]) if !$aio->no_faults;
+	notices($aio, 'completion_wait() without completion_continue()', sub { $aio->completion_wait(relation => $aio->table('t', 8)) },
+		\%nothing, [ 'no fault left in effect', qr/completion_wait/ ]) if !$aio->no_faults;
 
-	notices($aio, 'a device is left', sub { $aio->sql("SELECT io_device(NULL, '1ms', everybody => true)") },
+	notices($aio, 'a device is left', sub { $aio->io_device(undef, '1ms', everybody => 'true') },
 		\%nothing, [ $left_without, qr/filter: .*,device,/ ]) if !$aio->lacks('gate');
 
 	notices($aio, 'a trace is left', sub { $aio->sql('SELECT io_trace_start()') },

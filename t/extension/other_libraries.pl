@@ -52,7 +52,7 @@ SKIP:
 		$aio->gives('SELECT gate, why_not FROM io_gate', 't|', 'there is a gate');
 		$aio->sql("SELECT io_trace_start('$t'); SELECT io_hold('$t')");
 		$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
-		$aio->gate_holds(1);
+		$aio->io_held_count(1);
 		$aio->gives('SELECT io_hold_end(), io_release_all()', '1|1', 'a held read is released');
 		$alice->returns('', 'reads');
 		$aio->gives('SELECT blockno, nblocks FROM io_trace', '3|4', 'there is a trace of it');

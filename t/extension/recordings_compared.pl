@@ -4,7 +4,6 @@ use TestAio;
 use PostgreSQL::Test::Utils ();
 use TestAio::Difference;
 use TestAio::Recording;
-use TestAio::Script;
 
 my $script = <<'END';
 CREATE TABLE t (n int) WITH (autovacuum_enabled = off);
@@ -39,7 +38,7 @@ sub changed ($recording, $pattern, $other, $version = undef)
 
 with_each_io_method('long: sync', sub {
 	my $directory = PostgreSQL::Test::Utils::tempdir();
-	local $TestAio::Script::directory = $directory;
+	local $TestAio::Recording::directory = $directory;
 	PostgreSQL::Test::Utils::append_to_file("$directory/tiny.sql", $script);
 	my @made;
 	for (1, 2)

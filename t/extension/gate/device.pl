@@ -27,16 +27,16 @@ sub staged_without_device ($aio, $alice, $t, $latency, $meanwhile)
 {
 	my $no_trace = $aio->lacks('trace');
 	$aio->evict($t, $alice);
-	$aio->trace("'$t'") if !$no_trace;
-	$aio->sql("SELECT io_device('$t', '$latency')");
+	$aio->io_trace_restart($t) if !$no_trace;
+	$aio->io_device($t, $latency);
 	$aio->stages($alice, $t, 3);
 	$meanwhile->();
 	$aio->resume;
 	$alice->ends('submits the staged read');
 	$alice->gives("SELECT count(*) FROM read_buffers('$t', 3, 1)", 1, 'reads it at once');
 	return if $no_trace;
-	$aio->traced('held', 'f', 'no device has held it, says the trace');
-	$aio->end_trace;
+	$aio->io_trace_shows('held', 'f', 'no device has held it, says the trace');
+	$aio->io_trace_stop;
 	return;
 }
 
@@ -49,14 +49,14 @@ sub until_another_worker ($aio, $worker)
 # Ends the devices, and what sessions have read in hand is performed.
 sub end_devices ($aio)
 {
-	$aio->sql('SELECT io_device_end(everybody => true)');
+	$aio->io_device_end(everybody => 'true');
 	$aio->wait_for('SELECT count(*) = 0 FROM io_device_reads');
 	return;
 }
 
 for_each_io_method('worker; long: all', sub {
 	$aio->scenario('latency and queue depth', with('alice bob', 64, sub ($alice, $bob, $t) {
-		$aio->sql("SELECT io_device('$t', '10 s', 2)");
+		$aio->io_device($t, '10 s', 2);
 		submits($aio, $alice, map { "$t $_" } 0 .. 4);
 		is(service_times($aio), '10 10 20 20 30', 'two at once, the others after them');
 		$aio->gives('SELECT in_progress, queued, reads FROM io_devices', '2|3|0');
@@ -65,12 +65,12 @@ for_each_io_method('worker; long: all', sub {
 		$aio->gives("SELECT (max(due_in) FILTER (WHERE blockno = 5))::numeric(20, 3) = (max(due_in) FILTER (WHERE blockno = 4))::numeric(20, 3), (max(due_in) FILTER (WHERE blockno = 6) - max(due_in) FILTER (WHERE blockno = 5))::numeric(20, 3) FROM io_device_reads",
 			't|10000.000', 'a later one goes to the place that is free first, whoever submits it');
 		end_devices($aio);
-		$aio->sql("SELECT io_device('$t', '10 s')");
+		$aio->io_device($t, '10 s');
 		submits($aio, $alice, map { "$t $_" } 10 .. 17);
 		is(service_times($aio), join(' ', (10) x 8), 'a deep queue serves all at once');
 		$aio->gives('SELECT latency, queue_depth, in_progress, queued FROM io_devices', '10000|32|8|0');
 		end_devices($aio);
-		$aio->sql("SELECT io_device('$t', '1 ms', 2)");
+		$aio->io_device($t, '1 ms', 2);
 		submits($aio, $alice, map { "$t $_ 2" } 20, 30, 40);
 		$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 20, 2)", 2, 'a read that is waited for');
 		$aio->wait_for('SELECT reads = 3 FROM io_devices');
@@ -88,21 +88,21 @@ for_each_io_method('worker; long: all', sub {
 
 	$aio->scenario('bandwidth', with('alice', 64, sub ($alice, $t) {
 		# one block a second
-		$aio->sql("SELECT io_device('$t', '10 s', bytes_per_second => 8192)");
+		$aio->io_device($t, '10 s', bytes_per_second => 8192);
 		submits($aio, $alice, "$t 0", "$t 1", "$t 8 16");
 		is(service_times($aio), '10 10 18', 'reads follow each other on the bus, and the latency is at least what it is');
 		submits($aio, $alice, "$t 30");
 		$aio->gives("SELECT (max(due_in) FILTER (WHERE blockno = 30) - max(due_in) FILTER (WHERE blockno = 8))::numeric(20, 3) FROM io_device_reads", '1000.000', 'so do later ones');
 		end_devices($aio);
 		$aio->evict($t);
-		$aio->sql("SELECT io_device('$t', '10 s', 1, bytes_per_second => 8192)");
+		$aio->io_device($t, '10 s', 1, bytes_per_second => 8192);
 		submits($aio, $alice, "$t 0", "$t 1", "$t 8 16");
 		is(service_times($aio), '10 20 36', 'one at a time: the next begins when the one before is due');
 		end_devices($aio);
 	}));
 
 	$aio->scenario('jitter goes to both sides', with('alice', 64, sub ($alice, $t) {
-		$aio->sql("SELECT io_device('$t', '10 s', 1000, 0.5)");
+		$aio->io_device($t, '10 s', 1000, 0.5);
 		for my $from (0, 8, 16, 24)
 		{
 			submits($aio, $alice, map { "$t $_" } $from .. $from + 7);
@@ -116,7 +116,7 @@ for_each_io_method('worker; long: all', sub {
 	}));
 
 	$aio->scenario('lateness', with('alice', 64, sub ($alice, $t) {
-		$aio->sql("SELECT io_device('$t', '1 ms')");
+		$aio->io_device($t, '1 ms');
 		$aio->gives('SELECT mean_lateness IS NULL, max_lateness IS NULL FROM io_devices', 't|t', 'none yet');
 		while_still($aio->sql('SELECT worker FROM io_gate'), sub {
 			submits($aio, $alice, "$t 0");
@@ -137,7 +137,7 @@ for_each_io_method('worker; long: all', sub {
 	}));
 
 	$aio->scenario('whatever the order of submission, what is due goes first', with('alice', [ short => 64 ], [ long => 64 ], sub ($alice, $s, $l) {
-		$aio->sql("SELECT io_device('$s', '1 ms')");
+		$aio->io_device($s, '1 ms');
 		my ($wrong, $count) = ('', 7);
 		for my $order (0 .. 2**$count - 1)
 		{
@@ -146,7 +146,7 @@ for_each_io_method('worker; long: all', sub {
 			my @tables = map { $order >> $_ & 1 ? $l : $s } 0 .. $count - 1;
 			my $long = grep { $_ eq $l } @tables;
 			$aio->evict($_) for $s, $l;
-			$aio->sql("SELECT io_device('$l', '50 s', 100, 0.1)");
+			$aio->io_device($l, '50 s', 100, 0.1);
 			my $read = 0;
 			submits($aio, $alice, map { my $block = $read++; "$_ $block" } @tables);
 			$aio->poll(sub { $aio->sql("SELECT count(*) FROM io_device_reads WHERE relation = '$s'::regclass") eq '0' })
@@ -163,7 +163,8 @@ for_each_io_method('worker; long: all', sub {
 
 	$aio->scenario('a device that ends hurries its own reads only', with('alice', [ t => 64 ], [ u => 64 ], sub ($alice, $t, $u) {
 		# a read that stays is the first in the worker's queue
-		$aio->sql("SELECT io_device('$t', '60 s', 100), io_device('$u', '40 s', 100, 0.4)");
+		$aio->io_device($t, '60 s', 100);
+		$aio->io_device($u, '40 s', 100, 0.4);
 		submits($aio, $alice, map { ("$t $_", "$u $_") } 0 .. 3);
 		submits($aio, $alice, map { ("$u $_", "$t $_") } 4 .. 6);
 		$aio->sql("SELECT (SELECT io_device_end(filter) FROM io_devices WHERE relation = '$t'::regclass)");
@@ -190,7 +191,7 @@ for_each_io_method('worker; long: all', sub {
 			$alice->sql("SELECT read_rel_block_ll('$t', 0, wait_complete => false)");
 			$second = $aio->sql("SELECT io_id FROM io_device_reads WHERE relation = '$t'::regclass");
 			last if $first eq $second && time - $begin < $seconds;
-			$aio->sql('SELECT io_device_end(everybody => true)');
+			$aio->io_device_end(everybody => 'true');
 		}
 		is($second, $first, 'another read has the same handle');
 		# this one is due later than the first was
@@ -202,24 +203,24 @@ for_each_io_method('worker; long: all', sub {
 
 	$aio->scenario('failing reads take their time as well, temporary tables too', with('alice', sub ($alice) {
 		my $t = $aio->table('own', 20, kind => 'TEMP', session => $alice);
-		$aio->gate_stops("io_device(NULL, '50 s', keep => true, everybody => true)", $alice, "SELECT read_rel_block_ll('$t', 3)");
+		$aio->read_waits_for("io_device(NULL, '50 s', keep => true, everybody => true)", $alice, "SELECT read_rel_block_ll('$t', 3)");
 		$aio->gives("SELECT service_time, due_in > 0 FROM io_device_reads WHERE pid = ${\$alice->pid}", '50000|t', 'is in hand');
-		$aio->sql('SELECT io_device_end()');
+		$aio->io_device_end;
 		$alice->returns('', 'reads when the device ends');
-		$alice->sql("SELECT io_device(NULL, '1 ms', everybody => true)");
+		$alice->io_device(undef, '1 ms', everybody => 'true');
 		$alice->gives("SELECT count(*) FROM read_buffers('$t', 8, 2)", 1, 'reads when that is due');
 		$alice->gives('SELECT reads, read_bytes, mean_lateness IS NULL FROM io_devices', '1|16384|t', 'by itself');
-		$alice->sql("SELECT io_fail('$t', -5)");
-		$aio->gate_stops("io_device(NULL, '50 s', keep => true, everybody => true)", $alice, "SELECT read_rel_block_ll('$t', 4)");
+		$alice->io_fail($t, -5);
+		$aio->read_waits_for("io_device(NULL, '50 s', keep => true, everybody => true)", $alice, "SELECT read_rel_block_ll('$t', 4)");
 		$aio->gives("SELECT service_time FROM io_device_reads WHERE pid = ${\$alice->pid}", 50000, 'one that is to fail, too');
-		$aio->sql('SELECT io_device_end()');
+		$aio->io_device_end;
 		$alice->raises('58030', qr/blocks 4\.\.4/, 'fails');
-		$alice->sql('SELECT io_fail_end()');
+		$alice->io_fail_end;
 	}), leaves => 'nothing', log => qr/LOG:  could not read blocks/);
 
 	$aio->scenario('the device ends with its session', with('controller alice bob other', [ t => 20 ], [ u => 20 ], sub ($controller, $alice, $bob, $other, $t, $u) {
-		$controller->sql("SELECT io_device('$t', '50s')");
-		$other->sql("SELECT io_device('$u', '50s')");
+		$controller->io_device($t, '50s');
+		$other->io_device($u, '50s');
 		$alice->waits("SELECT read_rel_block_ll('$t', 3)", 'IoDevice');
 		$bob->waits("SELECT count(*) FROM read_buffers('$t', 3, 1)", 'IoDevice');
 		$aio->wait_for("SELECT wait_event = 'IoDevice' FROM io_gate, pg_stat_get_activity(worker)");
@@ -235,9 +236,9 @@ for_each_io_method('worker; long: all', sub {
 	$aio->scenario('the session that exits waits for one that waits for its device', with('alice bob', 20, sub ($alice, $bob, $t) {
 		$alice->sql("SET test_aio.hold_timeout = '1s'");
 		$alice->sql("CREATE FUNCTION pg_temp.f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN new; END'; CREATE TRIGGER f BEFORE INSERT ON $t FOR EACH ROW EXECUTE FUNCTION pg_temp.f()");
-		$alice->sql("SELECT io_device('$t', '50s')");
+		$alice->io_device($t, '50s');
 		$bob->sql('BEGIN');
-		$bob->starts("SELECT count(*) FROM $t WHERE ctid = '(3,1)'")->gets_to_wait('IoDevice');
+		$bob->starts("SELECT count(*) FROM $t WHERE ctid = '(3,1)'")->reaches_wait_event('IoDevice');
 		$alice->disconnect;
 		$bob->returns(1, 'reads');
 		$bob->sql('COMMIT');
@@ -245,12 +246,12 @@ for_each_io_method('worker; long: all', sub {
 	}), leaves => 'nothing');
 
 	$aio->scenario('a device that is replaced', with('alice bob', 20, sub ($alice, $bob, $t) {
-		$alice->sql("SELECT io_device('$t', '50s')");
+		$alice->io_device($t, '50s');
 		$bob->waits("SELECT read_rel_block_ll('$t', 3)", 'IoDevice');
-		$aio->sql("SELECT io_device('$t', '1 ms')");
+		$aio->io_device($t, '1 ms');
 		$bob->returns('', 'reads at once');
 		$aio->gives('SELECT reads, in_progress FROM io_devices', '0|0', 'which the new device has not served');
-		$aio->end_gate;
+		$aio->end_filters;
 	}));
 
 	# of the session that has made the device
@@ -266,7 +267,7 @@ for_each_io_method('worker; long: all', sub {
 		$bob->sql("SET test_aio.hold_timeout = '20s'; SELECT io_device('$t', '15 s', 1, bytes_per_second => 1)");
 		submits($aio, $alice, "$t 5", "$t 7");
 		is(service_times($aio), '20 20', 'nor in the queue');
-		$aio->end_gate;
+		$aio->end_filters;
 	}));
 
 	$aio->scenario('a relation that is rewritten', with('', 4, changes => 1, sub ($t) {
@@ -286,20 +287,20 @@ for_each_io_method('worker; long: all', sub {
 			$latency = $_;
 			$aio->sql("SELECT io_device_end(), io_device('$t', '$latency ms', keep => true)");
 			$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
-			last if $alice->gets_to_wait('IoDevice');
+			last if $alice->reaches_wait_event('IoDevice');
 			$alice->wait_for_end;
 			$aio->evict($t);
 		}
 		$aio->sql("SELECT pg_terminate_backend($worker)");
 		$alice->returns('', 'reads');
 		until_another_worker($aio, $worker);
-		$aio->sql("SELECT io_device('$t', '50 s', keep => true)");
+		$aio->io_device($t, '50 s', keep => 'true');
 		$alice->sql("SELECT read_rel_block_ll('$t', 9, wait_complete => false)");
 		is(service_times($aio), 50, 'the device is back');
 		$aio->sql("SELECT io_device_end(), io_device('$t', '1 ms', keep => true)");
 		$alice->sql("SELECT read_rel_block_ll('$t', 10)");
 		$aio->gives('SELECT reads FROM io_devices', 1, 'and served by the new worker');
-		$aio->end_gate;
+		$aio->end_filters;
 	}), log => $aio->gate_worker_ended);
 
 	$aio->scenario('its worker is terminated with a read that is due in hours', with('alice bob', [ t => 20 ], [ u => 20 ], sub ($alice, $bob, $t, $u) {
@@ -308,25 +309,25 @@ for_each_io_method('worker; long: all', sub {
 		my $worker = $aio->sql('SELECT worker FROM io_gate');
 		$aio->sql("SELECT pg_terminate_backend($worker)");
 		until_another_worker($aio, $worker);
-		$aio->sql("SELECT io_device('$u', '1 ms')");
+		$aio->io_device($u, '1 ms');
 		$bob->sql("SELECT read_rel_block_ll('$u', 9, wait_complete => false)");
 		$aio->wait_for("SELECT reads = 1 FROM io_devices WHERE relation = '$u'::regclass");
 		$aio->gives("SELECT in_progress, service_time FROM io_devices JOIN io_device_reads USING (relation) WHERE relation = '$t'::regclass", '1|8192000', 'the read is still in progress');
-		$aio->end_gate;
+		$aio->end_filters;
 	}), log => $aio->gate_worker_ended, skip => only_long());
 
 	$aio->scenario('a device that ends, and another that takes its place, while a read is staged', with('alice', [ t => 20 ], [ u => 20 ], sub ($alice, $t, $u) {
 		staged_without_device($aio, $alice, $t, '1ms', sub { $aio->sql("SELECT (SELECT io_device_end(filter) FROM io_devices WHERE relation = '$t'::regclass); SELECT io_device('$u', '50s')") });
 		$aio->gives('SELECT reads, in_progress FROM io_devices', '0|0', 'the other device has not served it');
-		$aio->end_gate;
+		$aio->end_filters;
 	}));
 
 	$aio->scenario('the reads of a device that has ended are not those of the next one', with('alice', [ t => 20 ], [ u => 20 ], sub ($alice, $t, $u) {
-		$aio->sql("SELECT io_device('$t', '10 s')");
+		$aio->io_device($t, '10 s');
 		submits($aio, $alice, "$t 3", "$t 5");
 		while_still($aio->sql('SELECT worker FROM io_gate'), sub {
 			$aio->sql("SELECT (SELECT io_device_end(filter) FROM io_devices WHERE relation = '$t'::regclass)");
-			$aio->sql("SELECT io_device('$u', '10 s')");
+			$aio->io_device($u, '10 s');
 			$aio->gives("SELECT relation = '$u'::regclass, in_progress, queued FROM io_devices", 't|0|0', 'while two are still in hand');
 		});
 		end_devices($aio);
@@ -342,7 +343,7 @@ for_each_io_method('worker; long: all', sub {
 			});
 		});
 		$aio->gives('SELECT reads, in_progress FROM io_devices', '0|0', 'the device has not served it');
-		$aio->end_gate;
+		$aio->end_filters;
 		until_another_worker($aio, $worker);
 	}), log => $aio->gate_worker_ended);
 }, needs => 'gate', conf => { io_max_concurrency => 64 });

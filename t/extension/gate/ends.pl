@@ -6,7 +6,7 @@ use Time::HiRes qw(time);
 # issued the read, with time, and with the server.  The same holds for inj_io_completion_wait(), whatever provides it.
 with_each_io_method('io_uring; long: all', sub {
 	$aio->scenario('the session that holds exits', with('', 20, sub ($t) {
-		my ($controller, $issuer, $waiter) = $aio->gate_hold_read($t);
+		my ($controller, $issuer, $waiter) = $aio->controller_issuer_waiter($t);
 		$aio->end_session($controller);
 		$issuer->returns('', 'reads');
 		$waiter->returns('1', 'gets it');
@@ -14,19 +14,19 @@ with_each_io_method('io_uring; long: all', sub {
 	}), leaves => 'nothing');
 
 	$aio->scenario('the session that holds is terminated, but keeps the hold', with('', 20, sub ($t) {
-		my ($controller, $issuer, $waiter) = $aio->gate_hold_read($t, "io_hold('$t', keep => true)");
+		my ($controller, $issuer, $waiter) = $aio->controller_issuer_waiter($t, "io_hold('$t', keep => true)");
 		$aio->sql("SELECT pg_terminate_backend(${\$controller->pid}, 10000)");
-		$aio->gate_holds(1, 'still held');
+		$aio->io_held_count(1, 'still held');
 		$aio->gives('SELECT holder IS NULL FROM io_filters', 't', 'nobody holds the filter');
-		$aio->end_gate;
+		$aio->end_filters;
 		$issuer->returns('', 'reads');
 		$waiter->returns('1', 'gets it');
 	}), leaves => 'nothing', log => $aio->terminated('controller'));
 
 	$aio->scenario('cancel and timeout', with('', 20, sub ($t) {
-		my ($controller, $issuer, $waiter) = $aio->gate_hold_read($t);
+		my ($controller, $issuer, $waiter) = $aio->controller_issuer_waiter($t);
 		$aio->cancels($issuer);
-		$aio->gate_holds(1, 'and its read is still held');
+		$aio->io_held_count(1, 'and its read is still held');
 		$aio->cancels($waiter);
 		$waiter->sql("SET statement_timeout = '50ms'");
 		$waiter->fails("SELECT count(*) FROM read_buffers('$t', 4, 1)", '57014', qr/statement timeout/, 'times out');
@@ -35,30 +35,30 @@ with_each_io_method('io_uring; long: all', sub {
 	}));
 
 	$aio->scenario('the issuer is terminated', with('', 20, sub ($t) {
-		my ($controller, $issuer, $waiter) = $aio->gate_hold_read($t);
+		my ($controller, $issuer, $waiter) = $aio->controller_issuer_waiter($t);
 		$aio->sql("SELECT pg_terminate_backend(${\$issuer->pid}, 10000)");
 		$waiter->returns('1', 'gets what the other has read at its exit');
-		$aio->gate_holds(0);
-		$aio->end_gate;
+		$aio->io_held_count(0);
+		$aio->end_filters;
 	}), leaves => 'nothing', log => $aio->terminated('issuer'));
 
 	$aio->scenario('the hold timeout', with('', 20, sub ($t) {
 		$aio->sessions('controller')->sql("SET test_aio.hold_timeout = '100ms'");
 		my ($controller, $issuer) = $aio->sessions(qw(controller issuer));
-		$controller->sql("SELECT io_hold('$t', times => 2)");
+		$controller->io_hold($t, times => 2);
 		$issuer->gives("SELECT read_rel_block_ll('$t', 9, wait_complete => false)", '', 'does not wait for this one');
 		# whose handle is the next that is used
 		$issuer->gives("SELECT read_rel_block_ll('$t', 3, nblocks => 4)", '', 'reads at last');
-		$aio->gate_holds(0, 'both end');
+		$aio->io_held_count(0, 'both end');
 		$controller->sql("SET test_aio.hold_timeout = '60s'; SELECT io_hold('$t')");
 		for my $block (15, 16)
 		{
 			$issuer->starts("SELECT read_rel_block_ll('$t', $block)");
-			$aio->gate_holds(1);
-			$aio->sql('SELECT io_release_all()');
+			$aio->io_held_count(1);
+			$aio->io_release_all;
 			$issuer->returns('', 'reads');
 		}
-		$controller->sql('SELECT io_hold_end()');
+		$controller->io_hold_end;
 		$aio->logs(qr/LOG:  read of blocks \d+\.\.\d+ .* was held for too long/, 2, 'both are logged, and no later read of these handles');
 	}), log => $aio->hold_expired);
 
@@ -76,14 +76,14 @@ with_each_io_method('io_uring; long: all', sub {
 		if ($what =~ /wakeup/)
 		{
 			$alice->waits_on('IoGateHeld');
-			$aio->sql('SELECT io_release_all()');
+			$aio->io_release_all;
 		}
 		$alice->raises('23505', qr/duplicate key/, 'goes on');
 		cmp_ok(time - $began, '>=', 0.3, 'after the time that it waits at the most');
 		$aio->gives('SELECT matched, bypassed, why_bypassed FROM io_filters', '1|1|a process that cannot be interrupted waits for it', 'the filter says why')
 		  if $what !~ /wakeup/;
 		$aio->sql('SELECT io_hold_wakeups(false); RESET test_aio.uninterruptible_timeout');
-		$aio->end_gate;
+		$aio->end_filters;
 	}), each => [
 		[ 'a hold', ["${set}300; SELECT io_hold('scenario.k', 0, 'main')"] ],
 		[ 'a device', ["${set}300; SELECT io_device('scenario.k', '50 s', blockno => 0, fork => 'main')"] ],
@@ -114,18 +114,18 @@ with_each_io_method('io_uring; long: all', sub {
 		$aio->wait_seconds(0.3);
 		$aio->gives('SELECT fired, bypassed FROM io_filters', '1|0', 'still waits when that time is over');
 		$aio->cancels($alice);
-		$aio->end_gate;
+		$aio->end_filters;
 	}), each => [ "io_hold('scenario.t')", "io_device('scenario.t', '50 s')" ]);
 
 	$aio->scenario('DROP TABLE of a table with a held read', with('alice bob', 20, sub ($alice, $bob, $t) {
-		$aio->sql("SELECT io_hold('$t', 3)");
+		$aio->io_hold($t, 3);
 		$alice->sql("SELECT read_rel_block_ll('$t', 3, nblocks => 2, wait_complete => false)");
-		$aio->gate_holds(1);
+		$aio->io_held_count(1);
 		my $began = time;
 		$bob->gives("DROP TABLE $t", '', 'is dropped');
 		cmp_ok(time - $began, '>=', 1, 'a second later');
 		$aio->gives('SELECT bypassed, why_bypassed FROM io_filters', '1|a process that cannot be interrupted waits for it', 'the filter says why');
-		$aio->end_gate;
+		$aio->end_filters;
 	}));
 
 	# the last takes the place of the first in the list of what is held
@@ -133,37 +133,36 @@ with_each_io_method('io_uring; long: all', sub {
 		$aio->sql("SET test_aio.hold_timeout = '1s'; SELECT io_hold('$t')");
 		$alice->sql("SELECT read_rel_block_ll('$t', b, wait_complete => false) FROM generate_series(0, 4, 2) b");
 		# perhaps one has ended already
-		$aio->gate_release_block($_) for 0, 4;
-		$aio->gate_holds(0);
+		$aio->io_release_block($_) for 0, 4;
+		$aio->io_held_count(0);
 		$aio->sql('SELECT io_hold_end(); RESET test_aio.hold_timeout');
 		$aio->end_session($alice);
 	}), log => $aio->hold_expired, skip => $aio->method eq 'sync' && 'with sync the session waits for each read');
 
 	$aio->scenario('%s shutdown', with('', [ t => 20 ], [ u => 20 ], [ v => 120 ], sub ($t, $u, $v, $mode) {
-		my (undef, @readers) = $aio->gate_hold_read($t, "io_hold('$t', keep => true)");
+		my (undef, @readers) = $aio->controller_issuer_waiter($t, "io_hold('$t', keep => true)");
 		# due in a minute
-		$aio->gate_stops("io_device('$u', '1ms', bytes_per_second => 1, keep => true)",
+		$aio->read_waits_for("io_device('$u', '1ms', bytes_per_second => 1, keep => true)",
 			$aio->sessions('dora'), "SELECT read_rel_block_ll('$u', 3, nblocks => 4)") if $mode ne 'smart';
 		if ($mode ne 'immediate' && !$aio->no_faults)
 		{
 			push @readers, $aio->sessions('eve');
 			# many reads at their completion: a second for each of them would be longer than the test waits
 			$readers[-1]->sql('SET io_combine_limit = 1; SET effective_io_concurrency = 1');
-			$aio->holds_read_of($readers[-1], "SELECT count(*) FROM $v", relation => $v);
+			$aio->read_at_completion_wait($readers[-1], "SELECT count(*) FROM $v", relation => $v);
 		}
 		# a smart shutdown waits for the sessions, which must not wait for the hold
 		my $read = sub { $_->ends('reads') for @readers };
 		if ($mode eq 'smart') { ok($aio->smart_stop($read), 'stops') }
 		else { ok($aio->node->stop($mode, fail_ok => 1), 'stops') }
 		$aio->launch->wait_until_ready;
-		$aio->restarted;
+		$aio->wait_for_connections;
 		$aio->gives('SELECT count(*) FROM io_filters', 0, 'nothing is left of the filter');
 	}), each => [qw(smart fast immediate)], skip => sub ($mode) { $mode eq 'immediate' ? only_long() : undef }, leaves => 'nothing', dies => 1, log => $aio->terminated(qw(controller issuer waiter dora eve)));
 
 	$aio->scenario('the hold timeout of a completion', with('alice bob', 20, sub ($alice, $bob, $t) {
 		$bob->sql("SET test_aio.hold_timeout = '200ms'; SELECT inj_io_completion_wait(relfilenode => pg_relation_filenode('$t'))");
-		$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
-		$alice->returns('', 'reads at last');
+		$alice->gives("SELECT read_rel_block_ll('$t', 3, nblocks => 4)", '', 'reads at last');
 		$aio->logs(qr/LOG:  read of blocks 3\.\.6 .* was held for too long/, 1, 'which is logged');
 		$bob->sql('SELECT inj_io_completion_continue()');
 		$alice->wait_for_end->forget_warnings;
@@ -197,16 +196,16 @@ with_each_io_method('io_uring; long: all', sub {
 	}));
 
 	$aio->scenario('a session that waits for a completion is terminated', with('owner alice bob', 20, sub ($owner, $alice, $bob, $t) {
-		$aio->hold(relation => $t);
+		$aio->completion_wait(relation => $t);
 		$owner->sql("SELECT read_rel_block_ll('$t', 3, wait_complete => false)");
 		my $wants = "SELECT count(*) FROM read_buffers('$t', 3, 1)";
 		$alice->starts($wants);
-		$aio->holds(1);
+		$aio->at_completion_wait(1);
 		$bob->waits($wants, 'AioIoCompletion');
 		$aio->sql("SELECT pg_terminate_backend(${\$alice->pid}, 10000)");
 		$bob->waits_on('AioIoCompletion', 'another still waits');
-		$aio->holds(1);
-		$aio->release;
+		$aio->at_completion_wait(1);
+		$aio->completion_continue;
 		$bob->returns('1', 'gets the block');
 	}), log => $aio->terminated('alice'),
 		skip => $aio->no_faults // ($aio->method eq 'sync' ? 'with io_method=sync the owner waits for each read' : undef));
@@ -235,7 +234,7 @@ sub scenarios ($aio)
 		$alice->ends('commits');
 		$aio->gives('CHECKPOINT', '', 'checkpoint');
 		$alice->gives("SELECT count(*) FROM $t", 0, 'and goes on');
-		$aio->end_gate;
+		$aio->end_filters;
 		$aio->sql('SELECT inj_io_completion_continue()') if $how =~ /inj/;
 	}), each => [ combined(\@how, \@truncated) ]);
 	return if !$has_worker;
@@ -243,11 +242,11 @@ sub scenarios ($aio)
 	$aio->scenario('the hold timeout of all', with('controller alice', 20, sub ($controller, $alice, $t) {
 		$controller->sql("SET test_aio.hold_timeout = 2147483647; SELECT io_hold('$t')");
 		$alice->waits("SELECT read_rel_block_ll('$t', 3)", 'IoGateHeld');
-		$aio->gate_release;
+		$aio->end_holds;
 		$alice->returns('', 'reads');
-		$controller->sql("SELECT io_device('$t', '1 ms', bytes_per_second => 1)");
+		$controller->io_device($t, '1 ms', bytes_per_second => 1);
 		$alice->waits("SELECT read_rel_block_ll('$t', 3)", 'IoDevice');
-		$controller->sql('SELECT io_device_end()');
+		$controller->io_device_end;
 		$alice->returns('', 'reads');
 	}));
 	return;

@@ -9,10 +9,10 @@ with_each_io_method('worker; long: all', sub {
 		for my $n (0 .. 20)
 		{
 			$aio->evict($t);
-			$aio->sql("SELECT io_fail('$t', -errno_from_string('EIO'), skip => $n, times => 1)");
+			$aio->io_fail($t, 'EIO', skip => $n, times => 1);
 			$alice->starts("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 47)))")->wait_for_end;
 			my $fired = $aio->sql('SELECT fired FROM io_filters');
-			$aio->sql('SELECT io_fail_end()');
+			$aio->io_fail_end;
 			if (!$fired)
 			{
 				$alice->returns('48', 'reads once no filter fires');
@@ -21,7 +21,7 @@ with_each_io_method('worker; long: all', sub {
 			$alice->raises('58030', qr/could not read blocks \d+\.\.\d+ in file .*: Input\/output error/, "read $n fails");
 			$failed++;
 			$aio->gives('SELECT count(*) FROM io_held', 0, 'nothing is held');
-			$aio->proves($t);
+			$aio->is_as_written($t);
 		}
 		ok($failed >= 3, "$failed reads have failed, one after the other");
 	}), log => qr/LOG:  could not read blocks/);
@@ -34,49 +34,49 @@ with_each_io_method('worker; long: all', sub {
 		$alice->gives("SELECT read_rel_block_ll('$t', 2)", '', 'reads it');
 		$aio->sql("SELECT io_fail_end(); SELECT io_hold('$t'), io_fail('$t', -5)");
 		$alice->starts("SELECT read_rel_block_ll('$t', 7)");
-		$aio->gate_holds(1);
+		$aio->io_held_count(1);
 		$aio->sql('SELECT io_hold_end(), io_release_all(), io_fail_end()');
 		$alice->raises('58030', qr/blocks 7\.\.7/, 'a read that was held fails all the same');
 	}), log => qr/LOG:  could not read blocks/);
 
 	$aio->scenario('short reads of a stream are retried', with('alice', 48, sub ($alice, $t) {
-		$aio->sql("SELECT io_fail('$t', 12288, times => 3)");
+		$aio->io_fail($t, 12288, times => 3);
 		$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 47)))", 48, 'reads all the same');
 		$aio->gives('SELECT result, times, fired, matched > fired FROM io_filters', '12288|3|3|t', 'three were short');
-		$aio->sql('SELECT io_fail_end()');
+		$aio->io_fail_end;
 	}));
 
 	$aio->scenario('a block, a process, until ended', with('alice bob', 20, sub ($alice, $bob, $t) {
 		$bob->sql("SELECT io_fail_end(io_fail('$t', r)) FROM unnest('{-5,0,1,8191,8192}'::int[]) r");
 		is_deeply([ $bob->notices ], [ map { "matching reads end after $_ bytes" } 1, 8191 ], 'a positive errno is a number of bytes');
-		my $filter = $aio->sql("SELECT io_fail('$t', -5, 7, pid => ${\$alice->pid})");
+		my $filter = $aio->io_fail($t, -5, 7, pid => $alice->pid);
 		$alice->gives("SELECT read_rel_block_ll('$t', 3, nblocks => 4)", '', 'another block');
 		$alice->fails("SELECT read_rel_block_ll('$t', 4, nblocks => 4)", '58030', qr/blocks 4\.\.7/, 'the block');
 		$alice->fails("SELECT read_rel_block_ll('$t', 7)", '58030', qr/blocks 7\.\.7/, 'again');
 		$bob->gives("SELECT read_rel_block_ll('$t', 7)", '', 'another process');
-		$aio->sql("SELECT io_fail('$t', -5, 12)");
+		$aio->io_fail($t, -5, 12);
 		$aio->gives("SELECT io_fail_end($filter), io_fail_end($filter)", '1|0');
 		$alice->fails("SELECT read_rel_block_ll('$t', 12)", '58030', qr/blocks 12\.\.12/, 'another filter is still there');
 		$alice->gives("SELECT read_rel_block_ll('$t', 7)", '', 'no more');
 		$alice->fails("SELECT io_fail('$t', -5, times => 1), read_rel_block_ll('$t', 8)", '58030', qr/blocks 8\.\.8/, 'once more');
 		$aio->evict($t);
-		$aio->sql("SELECT io_hold('$t')");
+		$aio->io_hold($t);
 		$alice->starts("SELECT read_rel_block_ll('$t', 9)");
 		$aio->wait_for('SELECT count(*) = 1 FROM io_held');
 		$aio->sql('SELECT io_hold_end(), io_release_all()');
 		$alice->returns('', 'the next read of the handle has a result of its own');
-		$aio->sql('SELECT io_fail_end()');
+		$aio->io_fail_end;
 	}), log => qr/LOG:  could not read blocks/);
 
 	$aio->scenario('a process without a free descriptor closes a file to perform a read', with('alice bob', 20, sub ($alice, $bob, $t) {
-		$aio->gate_stops("io_hold('$t')", $alice, "SELECT read_rel_block_ll('$t', 3)");
+		$aio->read_waits_for("io_hold('$t')", $alice, "SELECT read_rel_block_ll('$t', 3)");
 		$bob->sql('SELECT count(*) FROM pg_class');
 		my $limit = 0;
 		$limit++ while -l "/proc/${\$bob->pid}/fd/$limit";
 		system 'prlimit', "--pid=${\$bob->pid}", "--nofile=$limit:$limit" and die "prlimit: $?\n";
 		$bob->gives('SELECT io_release_all()', 1);
 		$alice->returns('', 'reads');
-		$aio->gate_release;
+		$aio->end_holds;
 	}));
 
 	$aio->scenario('bad input', with('alice', 2, sub ($alice, $t) {
@@ -106,7 +106,7 @@ with_each_io_method('worker; long: all', sub {
 		$alice->gives('SELECT io_hold_end()', 64, 'they end');
 		$alice->gives("SELECT count(io_device('$t', '0', blockno => i)) FROM generate_series(1, 8) i", 8, 'as many devices as there may be');
 		$alice->fails("SELECT io_device('$t', '0', blockno => 9)", '53400', $too_many, 'one more');
-		$alice->sql("SELECT io_device('$t', '1 ms', blockno => 8)");
+		$alice->io_device($t, '1 ms', blockno => 8);
 		$alice->gives('SELECT count(*), sum(latency) FROM io_devices', '8|1', 'another one for the same reads takes the place of the first');
 		$alice->gives('SELECT io_device_end()', 8, 'they end');
 	}));
@@ -139,7 +139,7 @@ for_each_io_method('io_uring; long: worker', sub {
 		$aio->logs(qr/read of blocks 3\.\.6 .* was held for too long/, 1, 'when the hold is over') if $its{hold_timeout};
 		$aio->sql('RESET test_aio.hold_timeout');
 		chmod 0644, $file or die "$file: $!";
-		$aio->end_gate;
+		$aio->end_filters;
 		$carol->gives("SELECT count(*) FROM read_buffers('$t', 3, 4) WHERE NOT io_reqd", 4, 'the four blocks are cached');
 	}), each => \@performers, log => $aio->hold_expired, skip => $< ? undef : 'root may write to any file');
 }, needs => 'gate');

@@ -47,24 +47,23 @@ with_each_io_method('long: worker', sub {
 		$alice->sql("SET test_aio.hold_timeout = '100ms'; SELECT io_hold('$t', times => 1); RESET test_aio.hold_timeout");
 		$bob->gives("SELECT read_rel_block_ll('$t', 3, nblocks => 4)", '', 'performs his read when the hold timeout is over');
 		$aio->logs(qr/read of blocks 3\.\.6 .* was held for too long/, 1, 'which is logged');
-		$aio->gate_stops("io_hold('$t', keep => true)", $bob, "SELECT read_rel_block_ll('$t', 9)");
+		$aio->read_waits_for("io_hold('$t', keep => true)", $bob, "SELECT read_rel_block_ll('$t', 9)");
 		$aio->gives('SELECT io_release_all()', 1);
 		$bob->returns('', 'reads when it is released');
-		$aio->gate_patiently("io_hold_end(), io_hold('$t', keep => true)");
+		$aio->with_uninterruptible_timeout("io_hold_end(), io_hold('$t', keep => true)");
 		$alice->sql("SELECT read_rel_block_ll('$t', 12, wait_complete => false)");
 		$bob->waits("DROP TABLE $t", 'IoGateHeld', 'cannot be interrupted');
 		ok($aio->node->stop('fast', fail_ok => 1), 'shuts down all the same');
-		$aio->comes_back;
+		$aio->start_with_sessions;
 	}), dies => 1, log => $aio->terminated(qw(alice bob)));
 
 	# its own look at the server's state ends the wait
 	$aio->scenario('a smart shutdown without its worker', with('alice bob', 20, sub ($alice, $bob, $t) {
 		$alice->sql("SET test_aio.hold_timeout = '10min'");
-		$alice->sql("SELECT io_hold('$t')");
-		$bob->waits("SELECT read_rel_block_ll('$t', 3)", 'IoGateHeld');
+		$alice->read_waits_for("io_hold('$t')", $bob, "SELECT read_rel_block_ll('$t', 3)");
 		ok($aio->smart_stop(sub { $bob->returns('', 'reads') }), 'stops');
 		$aio->launch->wait_until_ready;
-		$aio->restarted;
+		$aio->wait_for_connections;
 	}), dies => 1);
 }, leaves => 'nothing', suffix => 'alone', needs => 'gate', conf => { max_worker_processes => 0, 'test_aio.reach_synchronous_reads' => 'off' });
 

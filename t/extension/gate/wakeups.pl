@@ -14,7 +14,7 @@ sub settle ($aio, $sessions, @release)
 sub hold_wakeup ($aio, $carol, $alice, $t)
 {
 	$carol->sql('SELECT io_hold_wakeups(true)');
-	$aio->sql("SELECT io_hold('$t')");
+	$aio->io_hold($t);
 	$alice->starts("SELECT read_rel_block_ll('$t', 3)");
 	settles($aio, [$alice], 'alice=IoGateHeld', 'alice waits');
 	$aio->sql('SELECT io_hold_end(), io_release_all()');
@@ -33,7 +33,7 @@ sub settles ($aio, $sessions, $expected, $name)
 for_each_io_method('sync; long: all', sub {
 	$aio->scenario('two processes that have waited for one read go on one by one', with('alice bob', 20, sub ($alice, $bob, $t) {
 		$aio->gives('SELECT io_hold_wakeups(true)', 'f', 'it was off');
-		$aio->sql("SELECT io_hold('$t')");
+		$aio->io_hold($t);
 		$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
 		settles($aio, [$alice], 'alice=IoGateHeld', 'alice waits');
 		$bob->starts("SELECT count(*) FROM read_buffers('$t', 4, 1)");
@@ -49,7 +49,7 @@ for_each_io_method('sync; long: all', sub {
 		settles($aio, [ $alice, $bob ], 'alice=IoHeldWakeup bob=ClientRead', 'the wakeup of alice is held');
 		$aio->gives('SELECT io_hold_wakeups(false), io_hold_wakeups(false)', 't|f', 'wakeups were held, and are not');
 		$alice->returns('', 'alice has hers');
-		$aio->sql('SELECT io_hold_end()');
+		$aio->io_hold_end;
 	}));
 
 	$aio->scenario('a temporary table, whose owner performs the read', with('alice', sub ($alice) {
@@ -87,7 +87,7 @@ for_each_io_method('sync; long: all', sub {
 		$alice->sql('COMMIT');
 		$bob->wait_for_end;
 		$aio->sql("SELECT evict_rel('$t')");
-		$alice->starts('SELECT count(*) FROM generate_series(1, 1000000000)')->is_executed;
+		$alice->starts('SELECT count(*) FROM generate_series(1, 1000000000)')->wait_until_active;
 		$aio->gives('SELECT io_settle(20)', 'f', 'alice works until the timeout of io_settle()');
 		$aio->sql("SELECT pg_cancel_backend(${\$alice->pid})");
 		is($alice->wait_for_end->error->{sqlstate}, '57014', 'alice is cancelled');

@@ -108,15 +108,15 @@ with_each_io_method('worker; long: all', sub {
 
 	$aio->scenario('a read fails, and the next does not', with_kind('alice', 10, sub ($alice, $t, $, $valid, $failed) {
 		is(headers($alice, $t, 2, 3), '-, -', 'not read yet');
-		$aio->falsify('EIO', relfilenode => $alice->sql("SELECT pg_relation_filenode('$t')"));
+		$aio->short_read_attach('EIO', relfilenode => $alice->sql("SELECT pg_relation_filenode('$t')"));
 		$alice->fails("SELECT * FROM read_buffers('$t', 2, 2)", '58030', qr/blocks 2\.\.3/) for 1, 2;
 		is(headers($alice, $t, 1, 2, 3, 4), "-, $failed, $failed, -", 'both blocks have failed');
-		$aio->tell_truth;
+		$aio->short_read_detach;
 		$alice->sql("SELECT * FROM read_buffers('$t', 5, 2)");
 		is(headers($alice, $t, 2, 3, 5), "$failed, $failed, $valid", 'still, when others are read');
 		$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 3, 1)", 1, 'one is read again');
 		is(headers($alice, $t, 2, 3), "$failed, $valid", 'and has not failed any more');
-		$aio->proves($t, session => $alice);
+		$aio->is_as_written($t, session => $alice);
 		is(headers($alice, $t, 2, 3), "$valid, $valid", 'nor has any when all are read');
 	}), each => \@kinds, skip => sub ($kind, @) { $aio->no_faults // $forgotten // ($kind eq 'UNLOGGED' ? only_long() : undef) }, log => qr/LOG:  could not read blocks 2\.\.3 /);
 
@@ -132,12 +132,12 @@ with_each_io_method('worker; long: all', sub {
 	}), each => \@kinds, skip => $forgotten, log => qr/LOG:  invalid page in block 4 /);
 
 	$aio->scenario('pins of a read under way', with('alice bob', 10, sub ($alice, $bob, $t) {
-		$aio->holds_read_of($alice, "SELECT sum(nblocks) FROM read_buffers('$t', 2, 3)", relation => $t);
+		$aio->read_at_completion_wait($alice, "SELECT sum(nblocks) FROM read_buffers('$t', 2, 3)", relation => $t);
 		my $in_progress = 'IO_IN_PROGRESS+PERMANENT';
 		is(headers($aio, $t, 1 .. 5), "-, $in_progress 2, $in_progress 2, $in_progress 2, -", 'a pin of the reader and a pin of the I/O');
 		$bob->waits("SELECT sum(nblocks) FROM read_buffers('$t', 4, 1)", 'AioIoCompletion');
 		is(headers($aio, $t, 3, 4), "$in_progress 2, $in_progress 3", 'one more waits');
-		$aio->release;
+		$aio->completion_continue;
 		$alice->returns(3, 'reads');
 		$bob->returns(1, 'gets it');
 		is(headers($aio, $t, 2, 4), 'VALID+PERMANENT 0, VALID+PERMANENT 0', 'none any more');
@@ -162,7 +162,7 @@ END
 		$bob->ends('writes to the page');
 		$alice->sql('RESET regress.fail');
 		$alice->gives("SELECT count(*) FROM $t WHERE blk = 4", 1, 'the row is there');
-		$aio->proves($t, blocks => 5);
+		$aio->is_as_written($t, blocks => 5);
 	});
 
 	$aio->scenario('vacuum waits for the pin of an I/O', with('alice bob', 4, sub ($alice, $bob, $t) {
@@ -262,7 +262,7 @@ sub while_she_makes_room ($aio, $alice, $t, $others, $expected, $function, $late
 	}
 	ok($stopped, 'alice has written a page to make room');
 	is("$added->{read_bytes}|$added->{hits}", $expected, 'bytes that alice has read, and hits');
-	$aio->proves($t);
+	$aio->is_as_written($t);
 	return $added;
 }
 
@@ -277,10 +277,10 @@ for_each_io_method('worker; long: all', sub {
 	$aio->scenario('the read of another session has not ended', sub {
 		my ($alice, $bob, $t, $others) = prepare($aio);
 		while_she_makes_room($aio, $alice, $t, $others, '0|1', sub {
-			$aio->holds_read_of($bob, "SELECT read_rel_block_ll('$t', 4, nblocks => 4)", pid => $bob->pid, relation => $t);
+			$aio->read_at_completion_wait($bob, "SELECT read_rel_block_ll('$t', 4, nblocks => 4)", pid => $bob->pid, relation => $t);
 		}, sub {
 			$alice->waits_on('AioIoCompletion');
-			$aio->release;
+			$aio->completion_continue;
 			$bob->ends('bob goes on');
 		});
 	}, skip => $no_strace // $aio->no_faults);

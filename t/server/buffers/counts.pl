@@ -135,7 +135,7 @@ with_each_io_method('io_uring; long: all', sub {
 		$alice->gives('SELECT buffers_skipped BETWEEN 1 AND 4, buffers_evicted > 29, buffers_flushed > 0 FROM pg_buffercache_evict_all()', 't|t|t', 'pg_buffercache_evict_all() skips what is pinned, and writes what is dirty');
 		is($aio->cached($t), 3, 'no other block is cached');
 		$bob->sql('ROLLBACK');
-		$aio->proves($t, except => "block 18 has no row\nblock 19 has no row\n$gone");
+		$aio->is_as_written($t, except => "block 18 has no row\nblock 19 has no row\n$gone");
 	}), skip => $skip);
 
 	$aio->scenario('superusers only', with('alice', 3, sub ($alice, $t) {
@@ -156,14 +156,14 @@ with_each_io_method('io_uring; long: all', sub {
 	$aio->scenario('under a read', with('alice bob', 30, sub ($alice, $bob, $t) {
 		$aio->warm($t, 0 .. 2, 7 .. 29);
 		my ($all) = buffers_of($aio, $t);
-		$aio->hold(relation => $t);
+		$aio->completion_wait(relation => $t);
 		$alice->starts("SELECT sum(nblocks) FROM read_buffers('$t', 3, 4)");
-		$alice->gets_to_wait(qr/^(?:AioIoCompletion|completion_wait)$/);
+		$alice->reaches_wait_event(qr/^(?:AioIoCompletion|completion_wait)$/);
 		$bob->gives("SELECT * FROM pg_buffercache_evict_relation('$t')", "$all|0|0", 'the others are evicted');
 		# the view does not tell whose they are
 		$bob->gives('SELECT count(*) FILTER (WHERE buffer_evicted), count(*) >= 4 FROM pg_buffercache b, pg_buffercache_evict(b.bufferid) WHERE relfilenode IS NULL', '0|t', 'these are not');
 		$bob->sql('SELECT pg_buffercache_evict_all()');
-		$aio->release;
+		$aio->completion_continue;
 		$alice->returns(4, 'the read ends');
 		is($aio->cached($t), '3,4,5,6', 'its blocks are there');
 	}), skip => $skip // $aio->no_faults);
@@ -196,7 +196,7 @@ with_each_io_method('io_uring; long: all', sub {
 		$bob->sql('COMMIT');
 		$alice->sql('CHECKPOINT; SELECT count(*) FROM pg_buffercache_mark_dirty_all()');
 		$alice->gives("SELECT * FROM pg_buffercache_evict_relation('$t')", "$all|$all|0", 'evicted, flushed, skipped');
-		$aio->proves($t, except => join "\n", map { "block $_ has no row" } 4 .. 6);
+		$aio->is_as_written($t, except => join "\n", map { "block $_ has no row" } 4 .. 6);
 	}), skip => $skip // ($aio->sql("SELECT count(*) FROM pg_proc WHERE proname = 'pg_buffercache_mark_dirty_relation'") ? undef : 'pg_buffercache is older than 1.7'));
 
 	$aio->scenario('what is refused', with('alice', 5, kind => 'TEMP', sub ($alice, $t) {

@@ -138,8 +138,8 @@ with_each_io_method('worker', sub {
 		($loaded, $wanted) = loaded_after_restart($aio);
 		is($loaded, $wanted, 'autoprewarm loads all blocks again');
 		is($there->(), $before, 'the same blocks of each');
-		$aio->proves($tables[0]);
-		$aio->proves($tables[1], blocks => 20);
+		$aio->is_as_written($tables[0]);
+		$aio->is_as_written($tables[1], blocks => 20);
 		$aio->sql('DROP TABLE scenario.u');
 	}, dies => 1);
 
@@ -158,7 +158,7 @@ with_each_io_method('worker', sub {
 			my $size = $aio->log_size;
 			kill 'KILL', $victim eq 'alice' ? $alice->pid : $leader->($aio->session('bob')) // die "no process\n";
 			$aio->poll(sub { $aio->log_text($size) =~ /all server processes terminated; reinitializing/ }) or fail('a crash');
-			$aio->restarted;
+			$aio->wait_for_connections;
 			$aio->poll(sub { $aio->log_text($size) =~ /autoprewarm successfully prewarmed (\d+) of \1 previously/ }) or fail('autoprewarm loads again');
 			$aio->gives("SELECT count(*) >= 10 FROM pg_buffercache WHERE relfilenode = pg_relation_filenode('$t') AND relforknumber = 0", 't', "after a crash of $victim: its blocks are there");
 		}

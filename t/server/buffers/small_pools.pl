@@ -19,9 +19,9 @@ sub bad_blocks ($aio, $session, $pages, %params)
 		$session->fails("SELECT count(*) FROM read_buffers('$t', $_, 1)", 'XX001', qr/invalid page in block $_ of relation/, 'a bad page') for 7, 8;
 		$session->gives("SELECT count(*) FROM read_stream_for_blocks('$u', ARRAY(SELECT generate_series(0, $pages - 1)))", $pages, 'all buffers are used for others');
 	}
-	$aio->proves($u, session => $session);
+	$aio->is_as_written($u, session => $session);
 	$session->sql("SELECT modify_rel_block('$t', $_, zero => true)") for 7, 8;
-	$aio->proves($t, session => $session, except => "block 7 has no row\nblock 8 has no row");
+	$aio->is_as_written($t, session => $session, except => "block 7 has no row\nblock 8 has no row");
 	return;
 }
 
@@ -58,7 +58,7 @@ with_each_io_method('worker; long: all', sub {
 		}
 		$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[7, 9, 99])", 3, 'cached blocks need no other buffer');
 		$alice->sql('ROLLBACK');
-		$aio->proves($t, session => $alice);
+		$aio->is_as_written($t, session => $alice);
 		$alice->fails('SET temp_buffers = 200', '22023', qr/cannot be changed after any temporary tables have been accessed/, 'a session cannot get more buffers any more');
 		$aio->sql('CREATE ROLE later');
 		$alice->gives('ALTER ROLE later SET temp_buffers = 200', '', 'but it can set their number for others');
@@ -145,7 +145,7 @@ for my $conf ({ shared_buffers => '16MB' }, { shared_buffers => '64MB' })
 			my ($most, $least) = map { my $n = int($setting{shared_buffers} / ($processes + $_)); $n > 64 ? 64 : $n || 1 } 34, 44;
 			is_between($setting{io_max_concurrency}, $least, $most, 'io_max_concurrency');
 			my ($alice, $t) = $aio->sessions_and_table('alice', 40);
-			$aio->proves($t);
+			$aio->is_as_written($t);
 			$alice->sql('SET effective_io_concurrency = 1000; SET io_combine_limit = 1');
 			$alice->sql("SELECT count(*) FROM $t");
 			$aio->gives("SELECT count(*) <= $setting{io_max_concurrency} FROM pg_aios WHERE pid = ${\$alice->pid}", 't', 'no session has more handles in use');

@@ -50,9 +50,9 @@ for_each_io_method('worker; long: all', sub {
 			# a scan that looks ahead ends in the middle
 			$alice->sql("BEGIN; DECLARE c CURSOR FOR SELECT blk FROM $t; MOVE 3 FROM c; CLOSE c; COMMIT");
 			$alice->sql(sprintf $ways{$way}, $t, "CALL add_pages('$t', 0, $blocks - 1, $gen)");
-			$aio->proves($t, gen => $gen, blocks => $blocks);
+			$aio->is_as_written($t, gen => $gen, blocks => $blocks);
 			$aio->evict($t);
-			$aio->proves($t, gen => $gen, blocks => $blocks, name => 'the blocks on disk');
+			$aio->is_as_written($t, gen => $gen, blocks => $blocks, name => 'the blocks on disk');
 		}
 	}), each => [ sort keys %ways ]);
 
@@ -64,9 +64,9 @@ for_each_io_method('worker; long: all', sub {
 			my $blocks = 20 + 10 * $gen;
 			$alice->gives("SELECT count(*), pg_relation_size('o') FROM o", '0|0', 'the table is empty');
 			$alice->sql("BEGIN; CALL add_pages('o', 0, $blocks - 1, $gen); DECLARE c CURSOR FOR SELECT blk FROM o; MOVE 3 FROM c; CLOSE c");
-			$aio->proves('o', session => $alice, gen => $gen, blocks => $blocks, name => 'the rows within the transaction');
+			$aio->is_as_written('o', session => $alice, gen => $gen, blocks => $blocks, name => 'the rows within the transaction');
 			$aio->evict('o', $alice);
-			$aio->proves('o', session => $alice, gen => $gen, blocks => $blocks, name => 'the blocks on disk');
+			$aio->is_as_written('o', session => $alice, gen => $gen, blocks => $blocks, name => 'the blocks on disk');
 			$alice->sql('COMMIT');
 		}
 	}));
@@ -118,7 +118,7 @@ END
 		$aio->gives("SELECT count(*) FROM buffers_in_file($old)", 0, "$end: no buffer of the old file") if $new != $old;
 		is(buffers_behind_the_end($aio, $t), '', "$end: none behind the end");
 		$aio->gives("SELECT count(*) FROM $t", $rows, 'the rows');
-		$aio->proves($t) if $rows;
+		$aio->is_as_written($t) if $rows;
 	}), each => [
 		[ 'TRUNCATE', 'TRUNCATE %s', 0 ],
 		[ 'TRUNCATE that is rolled back', 'BEGIN; TRUNCATE %1$s; INSERT INTO %1$s SELECT \'x\', 1, 1, \'x\' FROM generate_series(1, 300); ROLLBACK', 40 ],
@@ -135,7 +135,7 @@ END
 		$alice->sql('ROLLBACK TO b; COMMIT');
 		$aio->sql("CHECKPOINT; SELECT evict_rel('scenario.kept')");
 		$aio->gives("SELECT (SELECT count(*) FROM scenario.kept), (SELECT count(*) FROM $t), to_regclass('scenario.not_kept')", '400|0|', 'what was released stays, what was rolled back has gone');
-		$aio->proves($u);
+		$aio->is_as_written($u);
 		ok(-e $file{$u}, 'the file of a table whose DROP is rolled back stays');
 		ok(!-e $file{$t}, 'that of the truncated table goes');
 		ok(!-e $not_kept, 'and that of the table whose creation is rolled back');
@@ -157,9 +157,9 @@ END
 			$aio->gives("SELECT count(*) FROM pg_check_visible('$t')", 0, 'the map is right') if $kind ne 'TEMP';
 		}
 		$alice->sql('COMMIT');
-		$aio->proves($t, session => $alice, blocks => 30);
+		$aio->is_as_written($t, session => $alice, blocks => 30);
 		$alice->sql("SELECT evict_rel('$t')");
-		$aio->proves($t, session => $alice, blocks => 30, name => 'and from disk');
+		$aio->is_as_written($t, session => $alice, blocks => 30, name => 'and from disk');
 	}), each => [ combined([ '', 'UNLOGGED', 'TEMP' ], [ 8 .. 12 ]) ]);
 
 	# count_nondeletable_pages(): an index still points to dead items

@@ -27,13 +27,13 @@ for_each_io_method('worker; long: all', sub {
 		my $scan = "EXPLAIN (ANALYZE, BUFFERS, COSTS off, TIMING off, SUMMARY off) SELECT FROM $t WHERE CASE blk WHEN 0 THEN pg_advisory_lock_shared(5) IS NOT NULL ELSE true END";
 		$alice->sql("$scan; SELECT pg_advisory_unlock_shared(5)");
 		$aio->evict($t);
-		$aio->hold(relation => $t, block => 2);
+		$aio->completion_wait(relation => $t, blockno => 2);
 		$bob->starts("SELECT count(*) FROM read_buffers('$t', 2, 1)");
-		$aio->holds(1);
+		$aio->at_completion_wait(1);
 		$aio->sql('SELECT pg_advisory_lock(5)');
 		$alice->starts($scan);
 		$alice->waits_on('advisory');
-		$aio->release;
+		$aio->completion_continue;
 		$bob->returns(1, 'block 2');
 		$aio->sql('SELECT pg_advisory_unlock(5)');
 		$alice->wait_for_end;

@@ -57,7 +57,7 @@ for_each_io_method('io_uring; long: all', sub {
 			$owner->waits_on('advisory');
 			$aio->gives("SELECT count(*) FROM pg_aios WHERE pid = ${\$owner->pid} AND state = 'STAGED'", 1, 'the read is staged');
 			# a fix under discussion has a wait event of its own
-			ok($waiter->starts("SELECT count(*) FROM read_buffers('$t', 5, 1)")->gets_to_wait(qr/^AioIo(?:Completion|Submit)$/), 'the waiter waits for the read');
+			ok($waiter->starts("SELECT count(*) FROM read_buffers('$t', 5, 1)")->reaches_wait_event(qr/^AioIo(?:Completion|Submit)$/), 'the waiter waits for the read');
 			$aio->sql('SELECT pg_advisory_unlock(5)');
 			$owner->ends('submits the read');
 			waits_for_idle_owner($aio, $t, 'AioIoCompletion', expects_hang($aio, 'io_uring-wait-hang'));

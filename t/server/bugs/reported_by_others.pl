@@ -9,12 +9,10 @@ with_each_io_method('worker; long: all', sub {
 		my $rows = "SELECT count(nextval('scenario.s')) FROM generate_series(1, 2) g, LATERAL (SELECT blk FROM $t WHERE blk + g > 0 OFFSET 6 LIMIT 1) x";
 		$alice->gives($rows, 2, 'two rows');
 		$aio->evict($t);
-		$aio->hold(relation => $t, block => 7);
-		$alice->starts($rows);
-		$aio->holds(1);
-		$alice->gets_to_wait(qr/^(?:Aio|Buffer|IoGate)/);
+		$aio->read_at_completion_wait($alice, $rows, relation => $t, blockno => 7);
+		$alice->reaches_wait_event(qr/^(?:Aio|Buffer|IoGate)/);
 		$aio->gives('SELECT last_value FROM scenario.s', $aio->has_bug('stream-end-waits') ? 3 : 4, 'rows before the wait, and those of the first run');
-		$aio->release;
+		$aio->completion_continue;
 		$alice->returns(2, 'the query');
 	}), skip => $aio->no_faults // ($aio->method eq 'sync' ? 'with sync, nothing is read ahead' : undef));
 
@@ -38,11 +36,9 @@ with_each_io_method('worker; long: all', sub {
 	$aio->scenario('progress of VACUUM FULL', with('alice', sub ($alice) {
 		$aio->sql('CREATE TABLE scenario.p AS SELECT i::text AS s FROM generate_series(1, 1000) i');
 		$aio->evict('scenario.p');
-		$aio->hold(relation => 'scenario.p');
-		$alice->starts('VACUUM FULL scenario.p');
-		$aio->holds(1);
+		$aio->read_at_completion_wait($alice, 'VACUUM FULL scenario.p', relation => 'scenario.p');
 		$aio->gives('SELECT phase, index_rebuild_count FROM pg_stat_progress_cluster', 'seq scanning heap|' . ($aio->has_bug('toast-index-progress') ? 2 : 0), 'indexes that are rebuilt');
-		$aio->release;
+		$aio->completion_continue;
 		$alice->ends('VACUUM FULL');
 	}), skip => $aio->no_faults);
 
@@ -99,7 +95,7 @@ for_each_io_method('worker', sub {
 		$aio->sql("SELECT io_hold('$t'); ROLLBACK PREPARED 'p'");
 		$aio->wait_for('SELECT count(*) > 0 FROM io_held');
 		$alice->waits("TRUNCATE $t", 'relation');
-		$aio->end_gate;
+		$aio->end_filters;
 		$alice->ends('TRUNCATE');
 		my ($loaded, $known);
 		$aio->poll(sub { ($loaded, $known) = $aio->log_text($size) =~ /autoprewarm successfully prewarmed (\d+) of (\d+) previously-loaded blocks/ }) or fail('autoprewarm ends');

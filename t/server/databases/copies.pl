@@ -108,17 +108,17 @@ my $orphans = "SELECT count(*) FROM pg_ls_dir('base') d WHERE d ~ '^[0-9]+\$' AN
 sub cancelled_when_full ($aio, $creator, $times)
 {
 	my $before = $aio->sql($orphans);
-	$aio->sql("SELECT io_hold(pid => ${\$creator->pid}, fork => NULL)");
+	$aio->io_hold(pid => $creator->pid, fork => undef);
 	$creator->starts('CREATE DATABASE copy TEMPLATE original STRATEGY wal_log');
 	my $full = 0;
 	ok($aio->poll(sub {
 		return 1 if $aio->sql('SELECT count(*) FROM io_held') == $handles && ++$full == $times;
-		$aio->sql('SELECT io_release_all()');
+		$aio->io_release_all;
 		return 0;
 	}), "all handles are in use, time number $times") or note($aio->activity($creator->pid));
 	$aio->sql("SELECT pg_cancel_backend(${\$creator->pid})");
 	$creator->wait_for_end;
-	$aio->end_gate;
+	$aio->end_filters;
 	my $left = $aio->sql($orphans) > $before;
 	is($creator->error->{sqlstate}, $left ? 'XX000' : '57014', $left ? 'the clean-up fails' : 'the statement is cancelled');
 	is($aio->sql("SELECT count(*) FROM pg_database WHERE datname = 'copy'"), 0, 'the new database does not exist');

@@ -19,8 +19,8 @@ with_each_io_method('io_uring; long: all', sub {
 		($who eq 'itself' ? $alice : $bob)->sql($_) for split /; /, sprintf $sql, $t;
 		# uses files and buffers again
 		my $v = $aio->table('v', 30, gen => 1);
-		$aio->proves($v, gen => 1);
-		$aio->proves($t) if $stays;
+		$aio->is_as_written($v, gen => 1);
+		$aio->is_as_written($t) if $stays;
 		$alice->gives("SELECT sum(nblocks) FROM read_buffers('$u', 0, 10)", 10, 'goes on');
 		$aio->sql("DROP TABLE $t") if $sql =~ /TABLESPACE/;
 	}), each => [ combined([ 'itself', 'another' ], \@ends) ], skip => sub ($who, $sql, $) { $who eq 'another' && $sql =~ /ROLLBACK|FULL/ ? only_long() : undef });
@@ -97,9 +97,9 @@ with_each_io_method('io_uring; long: all', sub {
 			(map { "SELECT read_rel_block_ll('$tables[$_]', 1, nblocks => 2, wait_complete => false)" } $first .. $last),
 			(map { "SELECT invalidate_rel_block('$_', 2)" } @tables[ $last + 1 .. $#tables ])));
 		$alice->sql(join ';', map { "SELECT read_rel_block_ll('$_', 0, wait_complete => false)" } @tables);
-		$aio->proves($_) for @tables[ $first .. $last ];
+		$aio->is_as_written($_) for @tables[ $first .. $last ];
 		$alice->sql(join ';', map { "SELECT evict_rel('$_')" } @tables);
-		for my $t (@tables[ 0, 40, 59 ]) { $aio->proves($t); $aio->evict($t) }
+		for my $t (@tables[ 0, 40, 59 ]) { $aio->is_as_written($t); $aio->evict($t) }
 		$aio->end_session($alice);
 
 		# a stream that goes on does not look for the length of the file

@@ -58,13 +58,13 @@ with_each_io_method('io_uring; long: all', sub {
 					push @all, @reads;
 					my $name = "$first to $last, at most $limit, " . $read =~ s/\(.*//sr;
 					$alice->sql("SET io_combine_limit = $limit; SELECT evict_rel('$t')");
-					$aio->trace("pid => ${\$alice->pid}") if !$aio->lacks('trace');
+					$aio->io_trace_restart(pid => $alice->pid) if !$aio->lacks('trace');
 					$alice->sql("SELECT count(*) FROM $read");
 					if (!$aio->lacks('trace'))
 					{
-						$aio->end_trace;
+						$aio->io_trace_stop;
 						# the catalogs and the index are short
-						$aio->traced("string_agg(blockno || '+' || nblocks || ' at ' || off, ', ' ORDER BY seq) FILTER (WHERE blockno >= $segment - ${\SIDE})",
+						$aio->io_trace_shows("string_agg(blockno || '+' || nblocks || ' at ' || off, ', ' ORDER BY seq) FILTER (WHERE blockno >= $segment - ${\SIDE})",
 							join(', ', @reads), "$name: where");
 					}
 					is(right_rows($alice, $t, $first, $count), $count, "$name: the rows");
@@ -199,15 +199,15 @@ for_each_io_method('worker; long: all', sub {
 			my $other = $held < $boundary ? $boundary : $boundary - 1;
 			my ($first, $offset) = $held < $boundary ? ($boundary - 4, ($segment - 4) * 8192) : ($boundary, 0);
 			$aio->evict($t);
-			$aio->hold(relation => $t, block => $held);
+			$aio->completion_wait(relation => $t, blockno => $held);
 			$alice->starts($read);
-			$alice->gets_to_wait(qr/^(?:AioIoCompletion|completion_wait)$/);
+			$alice->reaches_wait_event(qr/^(?:AioIoCompletion|completion_wait)$/);
 			$aio->gives("SELECT count(*) FROM pg_aios WHERE pid = ${\$alice->pid} AND state <> 'COMPLETED_SHARED'"
 				  . " AND off = $offset AND length = 32768 AND target_desc ~ '^blocks $first\.\.${\($first + 3)} in'", 1, "block $held is held: pg_aios");
 			# an injection point of io_uring holds all reads of the session
 			$bob->gives("SELECT sum(nblocks) FROM read_buffers('$t', $other, 1)", 1, 'the other side is read') if $aio->method ne 'io_uring' || !$aio->lacks('gate');
 			$bob->waits("SELECT sum(nblocks) FROM read_buffers('$t', $held, 1)", 'AioIoCompletion');
-			$aio->release;
+			$aio->completion_continue;
 			$alice->returns(8, 'all blocks');
 			$bob->returns(1, 'what was held');
 			is(right_rows($bob, $t, $boundary - 4, 8), 8, 'the rows');
@@ -260,10 +260,10 @@ for_each_io_method('worker; long: all', sub {
 			$alice->sql("VACUUM (DISABLE_PAGE_SKIPPING, TRUNCATE off) $t; INSERT INTO $t VALUES ('$t', 40, 0, proof('$t', 40, 0))");
 		}, $alice), '1/0/0', 'counted once');
 		$alice->warns(qr/XX001: invalid page in block 0 of relation "base\/\d+\/\d+_$fork"; zeroing out page/);
-		$aio->proves($t, blocks => 41);
+		$aio->is_as_written($t, blocks => 41);
 		$aio->evict($t);
 		$alice->sql("VACUUM (DISABLE_PAGE_SKIPPING, TRUNCATE off) $t");
-		$aio->proves($t, blocks => 41);
+		$aio->is_as_written($t, blocks => 41);
 	}), each => [qw(vm fsm)], log => qr/LOG:  (?:invalid page in block 0|page verification failed, calculated checksum) /);
 
 }, leaves => 'nothing');

@@ -109,9 +109,9 @@ with_each_io_method('io_uring; long: all', sub {
 
 	$aio->scenario('pg_aios', with('alice', 10, kind => 'TEMP', sub ($alice, $t) {
 		my $path = $alice->sql("SELECT pg_relation_filepath('$t')");
-		$aio->holds_read_of($alice, "SELECT count(*) FROM read_buffers('$t', 5, 2)", pid => $alice->pid);
+		$aio->read_at_completion_wait($alice, "SELECT count(*) FROM read_buffers('$t', 5, 2)", pid => $alice->pid);
 		names_file($aio, $aio->sql("SELECT target_desc FROM pg_aios WHERE pid = ${\$alice->pid} AND state <> 'HANDED_OUT'"), $path, 'for another session');
-		$aio->release;
+		$aio->completion_continue;
 		$alice->ends('reads');
 	}), skip => $aio->no_faults);
 });
@@ -121,13 +121,13 @@ for_each_io_method('io_uring', sub {
 	$aio->scenario('an error that another session logs', with('alice bob', 10, kind => 'TEMP', sub ($alice, $bob, $t) {
 		my $u = $aio->table('u', 10);
 		my $path = $alice->sql("SELECT pg_relation_filepath('$t')");
-		$aio->falsify('EIO', pid => $alice->pid, relfilenode => $alice->sql("SELECT pg_relation_filenode('$t')"));
+		$aio->short_read_attach('EIO', pid => $alice->pid, relfilenode => $alice->sql("SELECT pg_relation_filenode('$t')"));
 		$alice->sql("SELECT read_rel_block_ll('$t', 5, wait_complete => false)");
 		# both reads are in the same ring
 		$alice->sql("SELECT read_rel_block_ll('$u', 5, wait_complete => false)");
 		$bob->gives("SELECT sum(nblocks) FROM read_buffers('$u', 5, 1)", 1, 'the other session completes both reads');
 		my ($line) = grep { /bob LOG:  could not read blocks 5\.\.5 in file/ } split /\n/, $aio->log_text;
 		names_file($aio, $line // 'nothing is logged', $path, 'in the log');
-		$aio->tell_truth;
+		$aio->short_read_detach;
 	}), skip => $aio->no_injection_points, log => qr/LOG:  could not read blocks 5\.\.5/);
 }, conf => { 'test_aio.gate' => 'off' });

@@ -47,8 +47,7 @@ with_each_io_method('worker; long: all', sub {
 
 	$aio->scenario('exit with a handle', with('alice', sub ($alice) {
 		$alice->sql('BEGIN');
-		$alice->starts('SELECT handle_get(), pg_terminate_backend(pg_backend_pid())');
-		$alice->raises('57P01', qr/terminating connection/, 'is terminated');
+		$alice->fails('SELECT handle_get(), pg_terminate_backend(pg_backend_pid())', '57P01', qr/terminating connection/, 'is terminated');
 	}), log => $aio->terminated('alice'));
 },
 	# the only handle of a session is always the same
@@ -89,25 +88,25 @@ for my $max (1, 3)
 		}));
 
 		$aio->scenario('all in flight', with('alice', 12, sub ($alice, $t) {
-			$aio->hold(relation => $t);
+			$aio->completion_wait(relation => $t);
 			$alice->waits("SELECT read_rel_block_ll('$t', b, wait_complete => false) FROM generate_series(0, 8) b", 'AioIoCompletion');
 			$aio->gives("SELECT count(*), count(DISTINCT io_id), min(state) IN ('SUBMITTED', 'COMPLETED_IO') FROM pg_aios",
 				"$max|$max|t", 'it waits with all of them in flight');
-			$aio->release;
+			$aio->completion_continue;
 			$alice->ends('goes on');
 			$aio->evict($t, $alice);
 		}), skip => $aio->method ne 'worker'
 			? 'only I/O workers can hold a read that nobody waits for' : $aio->no_faults);
 
 		$aio->scenario('the oldest ends, others are held', with('alice', 12, sub ($alice, $t) {
-			$aio->sql("SELECT io_hold('$t', times => $max)");
+			$aio->io_hold($t, times => $max);
 			$alice->starts("SELECT read_rel_block_ll('$t', b, wait_complete => false) FROM generate_series(0, $max) b");
-			$aio->gate_holds($max);
+			$aio->io_held_count($max);
 			$alice->waits_on('IoGateHeld');
-			$aio->gate_release_block(0);
+			$aio->io_release_block(0);
 			$alice->ends('waited for that read');
 			$aio->gives("SELECT string_agg(blockno::text, ',' ORDER BY blockno) FROM io_held", join(',', 1 .. $max - 1), 'the others are still held');
-			$aio->end_gate;
+			$aio->end_filters;
 			$aio->evict($t, $alice);
 		}), skip => $max == 1 ? 'the oldest is the only one' : $aio->lacks('gate'));
 
@@ -120,14 +119,14 @@ for my $max (1, 3)
 		}));
 
 		$aio->scenario('the oldest is held, others have ended', with('alice bob', 12, sub ($alice, $bob, $t) {
-			$aio->sql("SELECT io_hold('$t', 0)");
+			$aio->io_hold($t, 0);
 			$alice->sql("SELECT read_rel_block_ll('$t', $_, wait_complete => false)") for 0 .. $max - 1;
 			# with io_uring a session must look whether the reads have ended
 			$bob->sql("SELECT count(*) FROM read_buffers('$t', 1, $max - 1)");
 			$aio->wait_for('SELECT count(*) = 1 FROM pg_aios WHERE state = \'SUBMITTED\'');
 			$alice->gives("SELECT count(*) FROM read_buffers('$t', 7, 1)", 1, 'does not wait for the oldest');
 			$aio->gives('SELECT count(*) FROM io_held', 1, 'which is still held');
-			$aio->end_gate;
+			$aio->end_filters;
 			$aio->evict($t, $alice);
 		}), skip => $max == 1 ? 'the oldest is the only one' : $aio->lacks('gate'));
 	}, conf => { io_max_concurrency => $max }, suffix => $max);
@@ -227,7 +226,7 @@ with_each_io_method('worker; long: all', sub {
 		my ($alice, $t) = stage($aio, then => [ 'SELECT batch_end()', "SELECT read_rel_block_ll('scenario.t', 0, 2)" ]);
 		$bob->starts(sprintf $both, $t);
 		# servers with the fix of doc/reports.md#io_uring-wait-hang wait for the submission first
-		ok($bob->gets_to_wait(qr/^AioIo(?:Completion|Submit)$/), 'bob waits') if !$sync;
+		ok($bob->reaches_wait_event(qr/^AioIo(?:Completion|Submit)$/), 'bob waits') if !$sync;
 		$aio->resume;
 		$bob->returns(2, 'gets it');
 		$alice->wait_for_end->sql('COMMIT');
@@ -282,12 +281,12 @@ for_each_io_method('worker; long: all', sub {
 
 	$aio->scenario('a wait for the read of another: %s', with('alice bob carol', 60, sub ($alice, $bob, $carol, $t, $want) {
 		$aio->evict($t, $alice);
-		$aio->holds_read_of($bob, "SELECT read_rel_block_ll('$t', 5)", pid => $bob->pid);
+		$aio->read_at_completion_wait($bob, "SELECT read_rel_block_ll('$t', 5)", pid => $bob->pid);
 		stage_and_want($alice, $t, sprintf $want, $t);
 		$alice->waits_on('AioIoCompletion');
 		is(handles($aio, $alice, 'DEFINED', 'STAGED'), 0, 'she has submitted before she waits');
 		$carol->gives(sprintf($both, $t), 2, 'so that no session waits for her');
-		$aio->release;
+		$aio->completion_continue;
 		$alice->returns(qr/^\n\n[13]\n$/, 'goes on');
 		$bob->returns('', 'goes on, too');
 	}), each => [ "read_buffers('%s', 5, 1)", "read_buffers('%s', 4, 3)" ], skip => $aio->no_faults);

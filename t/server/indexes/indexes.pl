@@ -86,7 +86,7 @@ with_each_io_method('sync; long: all', sub {
 		$alice->ends;
 		$alice->sql('SET enable_seqscan = off; SET enable_bitmapscan = off');
 		$alice->gives("SELECT count(*), sum(blk) FROM (SELECT blk FROM $t ORDER BY blk OFFSET 0) s", '60|1770', 'the rows, by the index');
-		$aio->proves($t, blocks => 60);
+		$aio->is_as_written($t, blocks => 60);
 	}));
 });
 
@@ -115,13 +115,13 @@ with_each_io_method('io_uring; long: all', sub {
 		my $pages = $aio->sql("SELECT pg_relation_size('scenario.g_i') / 8192");
 		$aio->sql("SELECT evict_rel('scenario.g_i')");
 		$bob->sql("SELECT read_rel_block_ll('scenario.g_i', 0, nblocks => $pages - 1)");
-		$aio->hold(relation => 'scenario.g_i', block => $pages - 1, pid => $alice->pid);
+		$aio->completion_wait(relation => 'scenario.g_i', blockno => $pages - 1, pid => $alice->pid);
 		$alice->starts("VACUUM (INDEX_CLEANUP on, TRUNCATE off) $t");
-		$aio->holds(1, 'it has come to the last page');
+		$aio->at_completion_wait(1, 'it has come to the last page');
 		# not into the last page, which has the largest keys
 		$bob->sql("INSERT INTO $t SELECT i FROM generate_series(1, 4000) i WHERE i % 10 <> 0");
 		$aio->gives("SELECT pg_relation_size('scenario.g_i') / 8192 > 2 * $pages", 't', 'the index has more pages now');
-		$aio->release;
+		$aio->completion_continue;
 		$alice->ends('VACUUM');
 		$alice->sql('SET enable_seqscan = off; SET enable_indexonlyscan = off');
 		$alice->gives("SELECT count(*), sum(k) FROM $t WHERE k >= 0", '4600|14700000', 'the rows by the index');
@@ -147,9 +147,9 @@ for_each_io_method('worker; long: all', sub {
 
 		# bucket 1 is the first to be split, into 1 and 5; the split reads the bucket's second page
 		my $other_keys = "FROM generate_series(1001, 9000) k WHERE hashint4(k) & 3 <> 1";
-		$aio->holds_read_of($bob, "INSERT INTO $t SELECT k $other_keys LIMIT 300", relation => $i, pid => $bob->pid);
+		$aio->read_at_completion_wait($bob, "INSERT INTO $t SELECT k $other_keys LIMIT 300", relation => $i, pid => $bob->pid);
 		$carol->sql("BEGIN; DECLARE c CURSOR FOR SELECT k FROM $t WHERE k = $key; MOVE 1 FROM c");
-		$aio->release;
+		$aio->completion_continue;
 		$bob->returns('', 'the split goes on');
 		$aio->gives("SELECT count(*) FROM generate_series(1, pg_relation_size('$i')::int / 8192 - 1) b, get_raw_page('$i', b) p, hash_page_stats(p) s WHERE hash_page_type(p) = 'bucket' AND s.hasho_bucket = 1 AND s.hasho_flag & 64 <> 0",
 			1, 'and leaves its cleanup to others');

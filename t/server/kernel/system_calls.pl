@@ -178,7 +178,7 @@ with_each_io_method('sync; long: all', sub {
 		is(join(',', grep { $_ >= 40 && $_ < 119 } sort { $a <=> $b } @advised), join(',', 40 .. 118), 'advice about the blocks that are cut off');
 		is(join(',', grep { $_ < 32 } @advised), '', 'no advice about the first blocks, which stay');
 		$aio->gives("SELECT pg_relation_size('$t') / 8192", 40, 'the size');
-		$aio->proves($t, blocks => 40);
+		$aio->is_as_written($t, blocks => 40);
 	}), skip => $reason);
 });
 
@@ -194,7 +194,7 @@ with_each_io_method('io_uring', sub {
 	$aio->scenario('cached data', with('', 64, sub ($t) {
 		$aio->sql("CREATE TABLESPACE at_once LOCATION '$at_once'");
 		$aio->sql("ALTER TABLE $t SET TABLESPACE at_once");
-		$aio->proves($t);
+		$aio->is_as_written($t);
 		my ($most, $large) = $aio->major < 19 ? (5, 0) : (4, 1);
 		# reads that are in flight together, and their blocks: are there threads?
 		for my $case ([ $most, 1, 0 ], [ $most + 1, 1, 1 ], [ 1, 3, 0 ], [ 1, 4, $large ], [ 1, 16, $large ])
@@ -236,9 +236,9 @@ for_each_io_method('worker; long: all', sub {
 	my $again = $aio->repeats ? 'the same with each io_method' : undef;
 
 	$aio->scenario('pg_aios shows that reads are not buffered', with_kind('alice', 20, sub ($alice, $t, $) {
-		$aio->holds_read_of($alice, "SELECT read_rel_block_ll('$t', 3, nblocks => 4)", pid => $alice->pid);
+		$aio->read_at_completion_wait($alice, "SELECT read_rel_block_ll('$t', 3, nblocks => 4)", pid => $alice->pid);
 		$aio->gives("SELECT f_buffered, off, length FROM pg_aios WHERE pid = ${\$alice->pid}", 'f|24576|32768', 'pg_aios');
-		$aio->release;
+		$aio->completion_continue;
 		$alice->ends;
 	}), each => [ '', 'TEMP' ], skip => $unable // $aio->no_faults);
 
@@ -247,7 +247,7 @@ for_each_io_method('worker; long: all', sub {
 		is($aio->io_during($alice, $kind eq 'TEMP' ? 'temp relation/normal' : 'relation/normal', sub {
 			$alice->gives("SELECT count(*), sum(blocknum) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 119)))", '120|7140', 'stream');
 		}), '8/' . 120 * 8192, 'reads of 16 blocks, and bytes');
-		$aio->proves($t, session => $alice);
+		$aio->is_as_written($t, session => $alice);
 		$aio->evict($t, $alice);
 		$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 7, 111)", 111, 'StartReadBuffers');
 		$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT (i * 7) % 120 FROM generate_series(0, 300) i ORDER BY i))", 301, 'in any order');
@@ -304,11 +304,11 @@ for_each_io_method('worker; long: all', sub {
 		{
 			# the WAL has the truncation: an error would leave this server behind it
 			ok($aio->poll(sub { $aio->log_text($size) =~ /PANIC:  could not truncate file/ }), 'PANIC');
-			$aio->restarted;
+			$aio->wait_for_connections;
 		}
-		$aio->proves($t, blocks => 20);
+		$aio->is_as_written($t, blocks => 20);
 		$aio->sql("CALL add_pages('$t', 20, 29); SELECT evict_rel('$t')");
-		$aio->proves($t, blocks => 30);
+		$aio->is_as_written($t, blocks => 30);
 	}), each => [ 'EIO', 'EINTR:when=1' ], skip => $again // $reason, dies => sub ($error) { $error eq 'EIO' },
 		log => sub ($error) { $error eq 'EIO' ? [ qr/client backend alice PANIC:  could not truncate file/, qr/postmaster LOG:  client backend .* was terminated by signal 6/ ] : undef });
 
@@ -322,7 +322,7 @@ for_each_io_method('worker; long: all', sub {
 		}), 'the session stops before it cuts the file off');
 		$alice->ends('VACUUM');
 		$bob->ends('CHECKPOINT');
-		$aio->proves($t, blocks => 20);
+		$aio->is_as_written($t, blocks => 20);
 	}), skip => $again // $reason);
 
 	# what has failed is not counted, as number, in bytes or in time

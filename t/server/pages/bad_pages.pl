@@ -102,7 +102,7 @@ with_each_io_method('worker; long: all', sub {
 		$alice->sql('RESET ALL');
 		$alice->fails("SELECT count(*) FROM $t", 'XX001', qr/invalid page/);
 		$alice->sql("SELECT modify_rel_block('$t', $_, zero => true)") for keys %$damage;
-		$aio->proves($t, session => $alice, except => join "\n", map { "block $_ has no row" } sort keys %$damage);
+		$aio->is_as_written($t, session => $alice, except => join "\n", map { "block $_ has no row" } sort keys %$damage);
 	}), each => \@rows, log => qr/LOG:  (?:invalid page in block|page verification failed, calculated checksum|ignoring checksum failure in block) \d/);
 
 	# a session completes reads of its temporary tables itself
@@ -158,7 +158,7 @@ with_each_io_method('io_uring; long: all', sub {
 			$alice->sql("SELECT read_rel_block_ll('$t', 2, nblocks => 3, wait_complete => false)");
 			# with io_uring bob finds the completion
 			$bob->gives("SELECT sum(nblocks) FROM read_buffers('$t', 2, 3)", 3, 'zeroed for bob as well');
-			$aio->proves($t, except => 'block 3 has no row');
+			$aio->is_as_written($t, except => 'block 3 has no row');
 			$aio->logs(qr/LOG: .*invalid page in block 3 of relation "base\S+"; zeroing out page/, 1, 'logged');
 			$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 2, 3)", 3, 'and for alice');
 			# alice has not waited for her read, and so does not count its failure
@@ -172,9 +172,9 @@ with_each_io_method('io_uring; long: all', sub {
 
 	$aio->scenario('another session reads the same block', with('alice bob', 10, changes => 1, sub ($alice, $bob, $t) {
 		$aio->sql("SELECT modify_rel_block('$t', 3, corrupt_header => true)");
-		$aio->holds_read_of($alice, "SELECT read_rel_block_ll('$t', 2, nblocks => 3)", pid => $alice->pid);
+		$aio->read_at_completion_wait($alice, "SELECT read_rel_block_ll('$t', 2, nblocks => 3)", pid => $alice->pid);
 		$bob->waits("SELECT * FROM read_buffers('$t', 3, 1)", 'AioIoCompletion');
-		$aio->release;
+		$aio->completion_continue;
 		$alice->raises('XX001', qr/invalid page in block 3 of relation/, 'alice');
 		$bob->raises('XX001', qr/invalid page in block 3 of relation/, 'bob tries himself');
 		$aio->gives("SELECT sum(nblocks) FROM read_buffers('$t', 4, 1) WHERE NOT io_reqd", 1, 'block 4 is valid');
@@ -200,7 +200,7 @@ with_each_io_method('io_uring; long: all', sub {
 	# blocks after the end of a short read are not verified
 	$aio->scenario('a bad page beyond the end of a short read', with('alice', 10, sub ($alice, $t) {
 		$aio->sql("SELECT modify_rel_block('$t', 4, corrupt_header => true)");
-		$aio->falsify(16384, pid => $alice->pid, relation => $t);
+		$aio->short_read_attach(16384, pid => $alice->pid, relation => $t);
 		$alice->sql("SELECT read_rel_block_ll('$t', 2, nblocks => 3)");
 		$alice->warns(qr/could not read blocks 2\.\.4 in file "base\S+": read only 16384 of 24576 bytes/);
 		$aio->evict($t);
@@ -208,8 +208,8 @@ with_each_io_method('io_uring; long: all', sub {
 		$alice->sql('SET zero_damaged_pages = on');
 		$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 2, 3)", 3, 'zeroed');
 		$alice->warns(qr/invalid page in block 4 of relation "base\S+"; zeroing out page/);
-		$aio->tell_truth;
-		$aio->proves($t, except => 'block 4 has no row');
+		$aio->short_read_detach;
+		$aio->is_as_written($t, except => 'block 4 has no row');
 	}), skip => $aio->no_faults, log => $bad_page);
 
 	# a page of zeroes is valid
@@ -383,7 +383,7 @@ for_each_io_method('worker', sub {
 		$aio->gives("SET enable_seqscan = off; SELECT count(*) FROM $u WHERE blk = 3", 0, 'its index, too');
 		$aio->gives("SELECT nextval('scenario.s')", 1, 'a sequence begins anew');
 		$aio->sql("CALL add_pages('$u', 0, 29)");
-		$aio->proves($t, except => 'block 7 has no row');
+		$aio->is_as_written($t, except => 'block 7 has no row');
 	}, dies => 1, skip => $cannot);
 
 	# a relation may be looked up anew after each lock; server commit ab918a4fab

@@ -13,7 +13,7 @@ use TestAio;
 sub meet ($aio, $t, $blocks, $during = undef)
 {
 	my ($alice, $bob) = $aio->sessions(qw(alice bob));
-	$aio->holds_read_of($alice, "SELECT read_rel_block_ll('$t', 3, nblocks => 2)", pid => $alice->pid);
+	$aio->read_at_completion_wait($alice, "SELECT read_rel_block_ll('$t', 3, nblocks => 2)", pid => $alice->pid);
 	my $io;
 	my $blocks_got = $aio->blocks_during($t, sub {
 		$io = $aio->io_during($bob, 'relation/normal', sub {
@@ -21,7 +21,7 @@ sub meet ($aio, $t, $blocks, $during = undef)
 				  . " FROM read_stream_for_blocks('$t', ARRAY[$blocks])");
 			$blocks =~ /^2/ ? $bob->waits_on_others_io : $bob->waits_on('AioIoCompletion');
 			$during->($alice, $bob) if $during;
-			$aio->release;
+			$aio->completion_continue;
 			$bob->returns($blocks, 'its blocks in order');
 		});
 	}, $bob);
@@ -40,21 +40,21 @@ with_each_io_method('io_uring; long: all', sub {
 
 	$aio->scenario('the other fails', with('', 10, sub ($t) {
 		my $alice = $aio->sessions('alice');
-		$aio->falsify('EIO', pid => $alice->pid);
+		$aio->short_read_attach('EIO', pid => $alice->pid);
 		# after its wait 18 starts again, 19 only for the block that it has joined
 		is(meet($aio, $t, '2,3,4,5'), $aio->method eq 'sync' || !$joins ? '2/32768/0' : '3/32768/0',
 			'reads all blocks itself');
 		$alice->raises('58030', qr/could not read blocks 3\.\.4 in file "base\S+": Input\/output error/, 'fails');
-		$aio->tell_truth;
+		$aio->short_read_detach;
 	}), skip => $aio->no_faults, log => qr/LOG:  could not read blocks 3\.\.4/);
 
 	$aio->scenario('the other reads one of two blocks only', with('', 10, sub ($t) {
 		my $alice = $aio->sessions('alice');
-		$aio->falsify(8192, pid => $alice->pid);
+		$aio->short_read_attach(8192, pid => $alice->pid);
 		is(meet($aio, $t, '3,4'), '1/8192/1', 'gets one and reads the other');
 		$alice->returns('', 'ends');
 		$alice->warns(qr/could not read blocks 3\.\.4 in file "base\S+": read only 8192 of 16384 bytes/);
-		$aio->tell_truth;
+		$aio->short_read_detach;
 	}), skip => $aio->no_faults);
 
 	$aio->scenario('the other is cancelled', with('', 10, sub ($t) {
@@ -94,7 +94,7 @@ with_each_io_method('io_uring; long: all', sub {
 		}), '0/0', 'and nothing is read again');
 		$aio->gives("SELECT state, result, raw_result FROM pg_aios", $aio->method eq 'sync' ? '' :
 			  'COMPLETED_SHARED|OK|24576', 'finished, but its owner does not know');
-		$aio->proves($t);
+		$aio->is_as_written($t);
 		$owner->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[2])", '1', 'reads it as well');
 	}));
 
@@ -110,7 +110,7 @@ with_each_io_method('io_uring; long: all', sub {
 	}), skip => $aio->method eq 'io_uring' ? undef : 'only with io_uring somebody has to look');
 
 	$aio->scenario('an unreferenced read that fails is nobody\'s error', with('owner reader', 10, sub ($owner, $reader, $t) {
-		$aio->falsify('EIO', pid => $owner->pid);
+		$aio->short_read_attach('EIO', pid => $owner->pid);
 		$owner->sql("SELECT read_rel_block_ll('$t', 2, nblocks => 3, wait_complete => false)");
 		$aio->wait_for('SELECT NOT EXISTS (SELECT FROM pg_aios WHERE state = \'SUBMITTED\')') if $aio->method eq 'worker';
 		# since 19 the reader joins the read of the first block with io_uring, and then reads that anew
@@ -118,8 +118,8 @@ with_each_io_method('io_uring; long: all', sub {
 		like($aio->io_during($reader, 'relation/normal', sub {
 			$reader->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[2, 3, 4])", '3', 'reads');
 		}), qr{^$reads/24576$}, 'all three by itself');
-		$aio->proves($t);
-		$aio->tell_truth;
+		$aio->is_as_written($t);
+		$aio->short_read_detach;
 		$aio->logs(qr/LOG: .*could not read blocks 2\.\.4 in file "base\S+": Input\/output error/, 1, 'is logged');
 		$aio->logs(qr/CONTEXT: .*completing I\/O on behalf of process ${\$owner->pid}$/, 1, 'the log names the owner')
 		  if $aio->method eq 'io_uring' && !$aio->no_injection_points;
@@ -137,17 +137,17 @@ with_each_io_method('io_uring; long: all', sub {
 
 	$aio->scenario('the owner exits before the read has ended', with('owner reader', 10, sub ($owner, $reader, $t) {
 		$aio->sql("SET test_aio.uninterruptible_timeout = '1min'");
-		$aio->hold(pid => $owner->pid);
+		$aio->completion_wait(pid => $owner->pid);
 		$aio->sql('RESET test_aio.uninterruptible_timeout');
 		$owner->sql("SELECT read_rel_block_ll('$t', 5, nblocks => 3, wait_complete => false)");
 		$owner->disconnect;
-		$aio->holds(1, 'held');
+		$aio->at_completion_wait(1, 'held');
 		# an injection point of io_uring holds the process that completes the read
 		my $event = $aio->method eq 'io_uring' && $aio->lacks('gate') ? 'completion_wait' : 'AioIoCompletion';
 		$aio->wait_for("SELECT wait_event = '$event' FROM pg_stat_activity WHERE pid = ${\$owner->pid}");
 		$aio->gives('SELECT pid FROM pg_aios', $owner->pid, 'the owner stays for its read');
 		$reader->waits("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[5, 6, 7])", 'AioIoCompletion');
-		$aio->release;
+		$aio->completion_continue;
 		$reader->returns('3', 'reads');
 		$aio->end_session($owner);
 	}), leaves => 'nothing', skip => $aio->method eq 'sync' ? 'with sync a read has ended when it is started' : $aio->no_faults);
@@ -170,7 +170,7 @@ with_each_io_method('io_uring; long: all', sub {
 		$alice->gives("SELECT $operation FROM start_read_buffers('$t', 3, 10)", "0|3|t|f|4|4\n4|7|t|f|4|4\n8|11|t|f|2|2", 'three operations');
 		$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 20)", '20', 'all can be read');
 		$alice->gives("SELECT $operation FROM start_read_buffers('$t', 3, 2)", "0|3|f|f|1|1\n1|4|f|f|1|1", 'cached blocks need no I/O');
-		$aio->proves($t, session => $alice);
+		$aio->is_as_written($t, session => $alice);
 		$alice->sql("SELECT evict_rel('$t')");
 		$alice->sql("SELECT count(*) FROM start_read_buffers('$t', 0, 20)");
 		$alice->gives("SELECT evict_rel('$t')", '', 'the blocks can be evicted');
@@ -191,34 +191,34 @@ with_each_io_method('io_uring; long: all', sub {
 	}), each => \@kinds);
 
 	$aio->scenario('the function does not wait', with('alice bob', 20, sub ($alice, $bob, $t) {
-		$aio->hold(relation => $t);
+		$aio->completion_wait(relation => $t);
 		$alice->gives("SELECT count(*) FROM start_read_buffers('$t', 3, 1)", 1, 'returns while the read is held');
 		$aio->gives("SELECT count(*) FROM pg_aios WHERE pid = ${\$alice->pid}", 1, 'its read is in progress');
 		$bob->starts("SELECT count(*) FROM read_buffers('$t', 3, 1)");
 		# alice does not reap her ring; bob reaps it and is held at the completion
 		my $waits = $aio->poll(sub { $aio->wait_event($bob->pid) =~ /^(?:AioIoCompletion|completion_wait)$/ }, 10);
 		ok($waits, 'another session waits') || diag($aio->activity($bob->pid));
-		$aio->release;
+		$aio->completion_continue;
 		$bob->returns('1', 'gets the block');
 	}), skip => $aio->no_faults // ($aio->method eq 'io_uring' ? undef : 'with this method the hold stops a worker or the session itself'));
 
 	# 19 joins a read of its own that is in flight, and looks further ahead; 18 waits for it at once
 	$aio->scenario('a stream of the same session meets it', with_kind('alice', 20, sub ($alice, $t, $) {
-		$aio->hold(pid => $alice->pid);
+		$aio->completion_wait(pid => $alice->pid);
 		$alice->sql("SELECT count(*) FROM start_read_buffers('$t', 3, 1)");
 		$alice->starts("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[3,5,7,9])");
-		$alice->gets_to_wait(qr/^(?:AioIoCompletion|completion_wait|IoGateHeld)$/);
+		$alice->reaches_wait_event(qr/^(?:AioIoCompletion|completion_wait|IoGateHeld)$/);
 		$aio->gives("SELECT count(*) FROM pg_aios WHERE pid = ${\$alice->pid} AND operation = 'readv'", $aio->major < 19 ? 1 : 4, 'reads in progress');
-		$aio->release;
+		$aio->completion_continue;
 		$alice->returns(4, 'all blocks');
 	}), each => [ '', 'TEMP' ], skip => $aio->no_faults // ($aio->method eq 'io_uring' ? undef : 'with this method the hold stops a worker or the session itself'));
 
 	$aio->scenario('a read that fails', with('alice', 20, sub ($alice, $t) {
-		$aio->falsify('EIO', relation => $t);
+		$aio->short_read_attach('EIO', relation => $t);
 		$alice->gives("SELECT sum(nblocks) FROM start_read_buffers('$t', 0, 4)", '4', 'the session that has started the read gets no error');
 		$aio->wait_for("SELECT NOT EXISTS (SELECT FROM pg_aios WHERE pid = ${\$alice->pid} AND state <> 'COMPLETED_SHARED')") if $aio->method ne 'io_uring';
 		$alice->fails("SELECT count(*) FROM read_buffers('$t', 0, 4)", '58030', qr/could not read blocks 0\.\.[0-3]/, 'the next reader gets the error');
-		$aio->tell_truth;
+		$aio->short_read_detach;
 	}), skip => $aio->no_faults, log => qr/LOG:  could not read blocks 0\.\.[0-3]/);
 });
 
@@ -251,10 +251,10 @@ for_each_io_method('worker; long: all', sub {
 
 	$aio->scenario('read by another session, which ends with %s, %s', with('alice bob', 10, sub ($alice, $bob, $t, $result, $, $range, $expected) {
 		my $fails = $result ne 'NULL';
-		$aio->falsify($result, pid => $alice->pid) if $fails;
-		$aio->holds_read_of($alice, "SELECT read_rel_block_ll('$t', 3, nblocks => 2)", pid => $alice->pid);
+		$aio->short_read_attach($result, pid => $alice->pid) if $fails;
+		$aio->read_at_completion_wait($alice, "SELECT read_rel_block_ll('$t', 3, nblocks => 2)", pid => $alice->pid);
 		$bob->waits("SELECT $columns FROM read_buffers('$t', $range)", 'AioIoCompletion');
-		$aio->release;
+		$aio->completion_continue;
 		$bob->wait_for_end;
 		$fails ? $alice->raises('58030', qr/blocks 3\.\.4/, 'fails') : $alice->ends;
 		$bob->returns($expected, 'operations') if !$fails && $aio->method ne 'sync';
@@ -263,16 +263,16 @@ for_each_io_method('worker; long: all', sub {
 		is(join(',', map { $_->[0] .. $_->[0] + $_->[1] - 1 } @found), join(',', $first .. $first + $count - 1), 'each block once');
 		my $joined = grep { $_->[3] eq 't' } @found;
 		is($joined > 0, $joins, 'joined or not') if $fails;
-		$aio->tell_truth if $fails;
+		$aio->short_read_detach if $fails;
 	}), each => [ combined([ 'NULL', 'EIO' ], \@ranges) ], leaves => 'nothing', skip => sub ($result, $where, @) {
 		return $aio->no_faults // ($result eq 'EIO' && $where =~ /end|first/ ? only_long() : undef);
 	}, log => qr/LOG:  could not read blocks 3\.\.4/);
 
 	$aio->scenario('read by two others', with('alice bob carol', 10, sub ($alice, $bob, $carol, $t) {
-		$aio->holds_read_of($alice, "SELECT read_rel_block_ll('$t', 1, nblocks => 2)", relation => $t, block => 2);
+		$aio->read_at_completion_wait($alice, "SELECT read_rel_block_ll('$t', 1, nblocks => 2)", relation => $t, blockno => 2);
 		$carol->sql("SELECT read_rel_block_ll('$t', 5, nblocks => 2, wait_complete => false)");
 		$bob->waits("SELECT $columns FROM read_buffers('$t', 0, 9)", 'AioIoCompletion');
-		$aio->release;
+		$aio->completion_continue;
 		$alice->ends;
 		$bob->wait_for_end;
 		my %seen;

@@ -12,7 +12,7 @@ with_each_io_method('worker; long: all', sub {
 			$alice->gives("SELECT count(*), sum(blocknum) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 40)))",
 				'41|820', "limit $limit, stream");
 		}), $reads . '/' . 41 * 8192, 'reads and bytes');
-		$aio->proves($t);
+		$aio->is_as_written($t);
 		$aio->evict($t);
 		is($aio->io_during($alice, 'relation/normal', sub {
 			$alice->gives("SELECT count(*), max(nblocks) FROM read_buffers('$t', 0, 41)",
@@ -72,7 +72,7 @@ for_each_io_method('sync; long: all', sub {
 			is($aio->io_during($alice, $counted, sub {
 				$alice->gives("SELECT count(*), sum(blocknum) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 299)))", '300|44850', 'stream');
 			}), $reads . '/' . 300 * 8192, 'reads and bytes');
-			$aio->proves($t, session => $alice);
+			$aio->is_as_written($t, session => $alice);
 			$aio->evict($t, $alice);
 			my $read = $aio->io_during($alice, $counted, sub { $alice->gives("SELECT count(*) FROM $t", 300, 'scan') });
 			is($read =~ s{.*/}{}r, 300 * 8192, 'bytes');

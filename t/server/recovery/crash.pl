@@ -38,7 +38,7 @@ with_each_io_method('worker; long: all', sub {
 		$aio->gives('SELECT count(*) FROM pg_aios', 0, 'nothing under way');
 		my $carol = $aio->session('carol');
 		$carol->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 39)))", 40, 'reads');
-		$aio->proves($t);
+		$aio->is_as_written($t);
 		$aio->note_state;
 		push @seen, resources($aio);
 	}), each => [ 'the reader', 'another backend', 'an I/O worker or the checkpointer' ], dies => 1, skip => sub ($victim) { $victim ne 'the reader' && only_long() });
@@ -62,12 +62,12 @@ with_each_io_method('worker; long: all', sub {
 	# the process that is killed, and SQL that delays the read instead of a hold
 	$aio->scenario('kill -9: %s', with('', 20, sub ($t, $who, @delay) {
 		my %pid;
-		@pid{qw(controller issuer waiter)} = map { $_->pid } $aio->gate_hold_read($t, @delay);
+		@pid{qw(controller issuer waiter)} = map { $_->pid } $aio->controller_issuer_waiter($t, @delay);
 		$pid{gate} = $pid{'gate while it serves'} = $aio->sql('SELECT worker FROM io_gate');
 		($pid{'io worker'}) = $aio->pids_of_type('io worker');
 		$aio->kill_process($pid{$who});
 		$aio->sessions($_)->wait_for_end for qw(issuer waiter);
-		$aio->restarted;
+		$aio->wait_for_connections;
 		$aio->gives('SELECT (SELECT count(*) FROM io_held), (SELECT count(*) FROM io_filters), (SELECT count(*) FROM io_devices)',
 			'0|0|0', 'nothing is held, and nothing in force');
 	}), each => [ qw(controller issuer waiter gate), [ 'gate while it serves', "io_device(NULL, '30s', keep => true, everybody => true)" ], $aio->method eq 'worker' ? 'io worker' : () ], dies => 1, skip => sub ($who, @) { $aio->lacks('gate') // ($who =~ /serves/ ? undef : only_long()) });
@@ -195,10 +195,10 @@ with_each_io_method('io_uring; long: all', sub {
 		}
 		$aio->gives("SELECT count(*), sum(blk), count(*) FILTER (WHERE body = proof('$t', blk, 0)) FROM $t",
 			$aio->sql('SELECT count(*), sum(i), count(*) FROM generate_series(0, 119) i WHERE NOT (i > 20 AND (i % 2 = 1 OR i % 4 = 0))'), 'the rows');
-		$aio->proves($new, blocks => 40);
+		$aio->is_as_written($new, blocks => 40);
 		$aio->evict($t);
 		$aio->evict($new);
-		$aio->proves($new, blocks => 40, name => 'the new blocks on disk');
+		$aio->is_as_written($new, blocks => 40, name => 'the new blocks on disk');
 	}), each => [ [ 'on', 'on' ], [ 'on', 'off' ], [ 'off', 'off' ] ], dies => 1, skip => sub ($prefetch, $) { $prefetch eq 'on' ? undef : $aio->repeats ? 'the same with each io_method' : only_long() });
 }, streaming => 1, conf => { allow_in_place_tablespaces => 'on', max_standby_streaming_delay => '-1', hot_standby_feedback => 'off', log_checkpoints => 'on' });
 

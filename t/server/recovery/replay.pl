@@ -1,7 +1,7 @@
 # What the scripts of t/recordings write is replayed after a crash, from the first record on.  The server compares
 # each block with the one that the session left (wal_consistency_checking), and all rows and indexes are as they were.
 use TestAio;
-use TestAio::Script;
+use TestAio::Recording;
 
 # Runs a script in a schema of its own, without its checkpoints.
 sub run_script ($aio, $name)
@@ -142,7 +142,7 @@ for_each_io_method('worker; long: all', sub {
 		$aio->gives("SELECT pg_relation_size('$t') / 8192", 20, 'the table is cut off');
 		while_stopped($aio, sub { $aio->overwrite($map, 0, $old) });
 		$aio->sql("CALL add_pages('$t', 20, 29)");
-		$aio->proves($t, blocks => 30);
+		$aio->is_as_written($t, blocks => 30);
 	}), dies => 1);
 
 	my $no_map = $aio->lacks('pg_freespacemap');
@@ -204,7 +204,7 @@ for_each_io_method('worker; long: all', sub {
 		$aio->wait_for("SELECT summarized_lsn >= '$end' FROM pg_get_wal_summarizer_state()");
 		$aio->gives("SELECT relforknumber, relblocknumber FROM pg_available_wal_summaries() s, pg_wal_summary_contents(s.tli, s.start_lsn, s.end_lsn) WHERE start_lsn >= '$begin' AND relfilenode = pg_relation_filenode('$t') AND NOT is_limit_block ORDER BY 1",
 			"0|3\n2|0", 'the block, and that of the visibility map');
-		$aio->proves($t, except => 'block 3 has no row');
+		$aio->is_as_written($t, except => 'block 3 has no row');
 	}), skip => $aio->setting('server_version') =~ /^(?:18\.[0-5]|19beta)/ ? 'mended with 18.6 and after the betas of 19' : undef);
 
 	# the startup process forgets the files of dropped tables

@@ -85,8 +85,7 @@ with_each_io_method('worker; long: all', sub {
 		$alice->sql("SET enable_seqscan = off; SET enable_indexscan = off; SET enable_bitmapscan = off; SET enable_tidscan = off; SET enable_${scan}scan = on");
 		$aio->evict($t);
 		$bob->sql("BEGIN; UPDATE $t SET $change WHERE n = 104");
-		$alice->starts("WITH u AS (UPDATE $t SET k = -k - 1 WHERE $condition AND m >= 0 RETURNING n) SELECT string_agg(n::text, ',' ORDER BY n) FROM u");
-		$alice->waits_on('transactionid');
+		$alice->waits("WITH u AS (UPDATE $t SET k = -k - 1 WHERE $condition AND m >= 0 RETURNING n) SELECT string_agg(n::text, ',' ORDER BY n) FROM u", 'transactionid');
 		$bob->sql('COMMIT');
 		$alice->returns('100,108', "$change: the others are updated");
 	}), each => [ combined([qw(bitmap index seq)], [ 'n = n + 1000', 'm = -1' ]), [ 'tid', 'n = n + 1000' ] ]);

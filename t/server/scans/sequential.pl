@@ -141,12 +141,12 @@ with_each_io_method('worker; long: all', sub {
 		# it is planned for two processes, and one of them reads
 		$alice->sql('SET parallel_leader_participation = off');
 		$aio->evict($t);
-		$aio->holds_read_of($alice, 'EXECUTE parallel', relation => $t, block => 300);
-		$aio->comes_to_give(q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parallel worker' AND wait_event IN ('AioIoCompletion', 'AioIoUringExecution', 'completion_wait', 'IoGateHeld')},
-			1, 'the parallel worker waits for block 300') || return $aio->release;
+		$aio->read_at_completion_wait($alice, 'EXECUTE parallel', relation => $t, blockno => 300);
+		$aio->gives_soon(q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parallel worker' AND wait_event IN ('AioIoCompletion', 'AioIoUringExecution', 'completion_wait', 'IoGateHeld')},
+			1, 'the parallel worker waits for block 300') || return $aio->completion_continue;
 		my $start = $bob->sql("SELECT n FROM $t LIMIT 1");
 		ok($start >= 288 && $start <= 304 && $start % 16 == 0, "another scan begins there, at block $start");
-		$aio->release;
+		$aio->completion_continue;
 		$alice->returns('600|179700', 'each row once');
 	}), skip => $aio->no_faults);
 
@@ -224,31 +224,31 @@ for_each_io_method('io_uring; long: all', sub {
 		my ($alice, $t) = $prepare->();
 		if ($can_hold)
 		{
-			$aio->falsify('EIO', relation => $t);
+			$aio->short_read_attach('EIO', relation => $t);
 			$alice->fails((sprintf $sql, $t), '58030', qr/could not read blocks \d+\.\.\d+ in file "base\S+": Input\/output error/, 'fails');
-			$aio->tell_truth;
+			$aio->short_read_detach;
 			$aio->wait_for("SELECT count(*) = 0 FROM pg_stat_activity WHERE leader_pid = ${\$alice->pid}");
 			$aio->gives("SELECT to_regclass('scenario.p_k') IS NULL", 't', 'no index is left') if $name =~ /INDEX/;
 			$aio->evict($t);
 		}
-		$aio->trace("'$t'") if !$no_trace;
+		$aio->io_trace_restart($t) if !$no_trace;
 		# no process gets a second read before each has one
-		$aio->hold(relation => $t) if $can_hold;
+		$aio->completion_wait(relation => $t) if $can_hold;
 		my ($fetched) = split m{/}, $aio->blocks_during($t, sub {
 			$alice->starts(sprintf $sql, $t);
-			$aio->comes_to_give("SELECT count(*) FROM pg_stat_activity WHERE wait_event IN ('AioIoCompletion', 'completion_wait') AND ${\$alice->pid} IN (pid, leader_pid)",
+			$aio->gives_soon("SELECT count(*) FROM pg_stat_activity WHERE wait_event IN ('AioIoCompletion', 'completion_wait') AND ${\$alice->pid} IN (pid, leader_pid)",
 				3, 'the session and two workers wait for a read') if $can_hold;
-			$aio->release if $can_hold;
+			$aio->completion_continue if $can_hold;
 			$alice->returns($name =~ /INDEX/ ? '' : join('|', 4 * $pages, 4 * $pages, 2 * $pages * (4 * $pages - 1)), $name);
 		}, $alice);
 		# some of the visibility map
 		is_between($fetched, $pages, $pages + 5, 'blocks that all processes look at');
 		if (!$no_trace)
 		{
-			$aio->end_trace;
+			$aio->io_trace_stop;
 			$aio->gives("SELECT count(*), count(DISTINCT b), min(b), max(b) FROM io_trace, generate_series(blockno, blockno + nblocks - 1) b WHERE fork = 'main'",
 				join('|', $pages, $pages, 0, $pages - 1), 'each block is read once');
-			$aio->traced("bool_and(result IN ('OK', 'UNKNOWN')), bool_and(state = 'COMPLETED'), count(DISTINCT pid)" . ($can_hold ? '' : ' BETWEEN 1 AND 3'), 't|t|' . ($can_hold ? 3 : 't'), 'by how many processes');
+			$aio->io_trace_shows("bool_and(result IN ('OK', 'UNKNOWN')), bool_and(state = 'COMPLETED'), count(DISTINCT pid)" . ($can_hold ? '' : ' BETWEEN 1 AND 3'), 't|t|' . ($can_hold ? 3 : 't'), 'by how many processes');
 		}
 	}, each => \@works, log => [ qr/LOG:  could not read blocks \d+\.\.\d+ in file/,
 		# the session ends its workers

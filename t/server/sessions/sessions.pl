@@ -17,7 +17,7 @@ with_each_io_method('sync; long: all', sub {
 		for my $round (1 .. 3)
 		{
 			$aio->evict($t);
-			$alice->starts($reads)->is_executed;
+			$alice->starts($reads)->wait_until_active;
 			# pg_aios may never show a short read; the cancel is sent all the same
 			$aio->poll(sub { $aio->sql("SELECT count(*) > 0 FROM pg_aios WHERE pid = ${\$alice->pid}") eq 't' }, 2) if !$sync && $round > 1;
 			$aio->sql("SELECT pg_cancel_backend(${\$alice->pid})");
@@ -69,7 +69,7 @@ with_each_io_method('sync; long: all', sub {
 		$alice->sql("SELECT read_rel_block_ll('gone', b, nblocks => 4, wait_complete => false) FROM generate_series(0, 56, 4) b");
 		$alice->sql($_) for split /; /, $end;
 		# uses all local buffers again
-		$aio->proves($aio->table('t', 120, kind => 'TEMP', session => $alice), session => $alice);
+		$aio->is_as_written($aio->table('t', 120, kind => 'TEMP', session => $alice), session => $alice);
 	}), each => [ [ '', '', 'DROP TABLE gone' ], [ '', '', 'TRUNCATE gone' ], [ '', '', 'DISCARD TEMP' ], [ 'BEGIN', '', 'ROLLBACK' ],
 		[ 'BEGIN', '', 'TRUNCATE gone; COMMIT' ], [ 'BEGIN', 'ON COMMIT DELETE ROWS', 'COMMIT' ] ]);
 });
@@ -84,7 +84,7 @@ with_each_io_method('worker', sub {
 		'its own scan' => sub ($alice, $bob, $t) { $alice->starts("SELECT count(*) FROM $t") },
 		'the read of another' => sub ($alice, $bob, $t) {
 			$bob->starts("SELECT read_rel_block_ll('$t', 0, nblocks => 16)");
-			$aio->holds(1, 'the other is held');
+			$aio->at_completion_wait(1, 'the other is held');
 			$alice->starts("SELECT count(*) FROM read_buffers('$t', 0, 20)");
 	});
 	my %ends = (
@@ -94,17 +94,18 @@ with_each_io_method('worker', sub {
 	$aio->scenario('%s while it waits for %s', with('alice bob', 40, sub ($alice, $bob, $t, $end, $wait) {
 		my $others = $wait =~ /another/;
 		$alice->sql('SELECT count(*) FROM pg_class');
-		$aio->hold_in_workers($t, { relation => $t, pid => ($others ? $bob : $alice)->pid }, sub { $waits{$wait}->($alice, $bob, $t); return ($alice, $bob) });
+		$aio->read_in_workers($t, sub { $waits{$wait}->($alice, $bob, $t); return $others ? ($alice, $bob) : $alice },
+			completion_wait => relation => $t, pid => ($others ? $bob : $alice)->pid);
 		$alice->waits_on('AioIoCompletion');
 		$aio->sql("SELECT $end(${\$alice->pid})");
 		if ($end eq 'pg_terminate_backend' && !$others)
 		{
 			# a session exits after its reads have ended
 			$aio->wait_for("SELECT count(*) > 0 FROM pg_aios WHERE pid = ${\$alice->pid}");
-			$aio->release;
+			$aio->completion_continue;
 		}
 		$alice->raises(@{ $ends{$end} }, $end);
-		$aio->release;
+		$aio->completion_continue;
 		$bob->wait_for_end;
 		is($bob->error, undef, 'the other has no error');
 		$end eq 'pg_terminate_backend' ? $alice->quit : $alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 40)", 40, 'reads later');

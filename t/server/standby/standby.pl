@@ -48,14 +48,14 @@ sub waits ($aio, $standby, $has_worker)
 		$aio->sql("DELETE FROM $t WHERE blk >= 30; VACUUM (FREEZE, TRUNCATE off) $t");
 		$aio->replayed_by($standby);
 		$standby->evict($t);
-		$standby->sql("SELECT io_hold('$t')");
+		$standby->io_hold($t);
 		$reader->sql("SELECT read_rel_block_ll('$t', 35, nblocks => 2, wait_complete => false)");
-		$standby->gate_holds(1);
+		$standby->io_held_count(1);
 		$aio->sql("VACUUM (TRUNCATE) $t");
 		$aio->replayed_by($standby);
 		$standby->gives("SELECT pg_relation_size('$t') / current_setting('block_size')::int", 30, 'the table is truncated');
-		$standby->gate_holds(0, 'the read is no longer held');
-		$standby->end_gate;
+		$standby->io_held_count(0, 'the read is no longer held');
+		$standby->end_filters;
 		$standby->end_session($reader);
 	}, leaves => 'nothing');
 
@@ -70,15 +70,15 @@ sub waits ($aio, $standby, $has_worker)
 		$reader->gives($query, 2, 'has rows, by the pending list of a GIN index');
 		$standby->evict('scenario.g_a');
 		# the metapage, the root, and pages of the pending list
-		$standby->gate_patiently("io_hold('scenario.g_a', 3)");
+		$standby->with_uninterruptible_timeout("io_hold('scenario.g_a', 3)");
 		$reader->waits($query, 'IoGateHeld');
 		$aio->sql('BEGIN; LOCK TABLE scenario.g; COMMIT');
 		$aio->replayed_by($standby);
-		$standby->gate_holds(0, 'it performs the read, and replay goes on');
+		$standby->io_held_count(0, 'it performs the read, and replay goes on');
 		# replay first asks sessions whether they wait for it
 		my $error = $reader->wait_for_end->error;
 		like($error ? $error->{sqlstate} : '', qr/^(?:40001)?$/, 'the session is cancelled, if it still reads');
-		$standby->end_gate;
+		$standby->end_filters;
 		$standby->end_session($reader);
 		$standby->end_scenario(leaves => 'COMPLETED_SHARED', log => qr/ERROR:  canceling statement due to conflict with recovery/);
 	}, skip => $standby->lacks('gate') // ($standby->setting('test_aio.reach_synchronous_reads') eq 'on' ? undef : 'the gate does not see synchronous reads'));
@@ -126,14 +126,14 @@ with_each_io_method('io_uring; long: all', sub {
 	$aio->scenario('sessions wait, replay does not', sub {
 		my $t = on_both($aio, $standby);
 		my ($startup) = $standby->pids_of_type('startup');
-		my ($controller, $issuer, $waiter) = $standby->gate_hold_read($t);
-		$standby->trace("'$t', $startup");
+		my ($controller, $issuer, $waiter) = $standby->controller_issuer_waiter($t);
+		$standby->io_trace_restart($t, $startup);
 		$aio->sql("UPDATE $t SET gen = 1, body = proof(rel, blk, 1) WHERE blk BETWEEN 20 AND 29");
 		$aio->replayed_by($standby);
-		$standby->end_trace;
+		$standby->io_trace_stop;
 		$standby->gives('SELECT bypassed >= 10, why_bypassed FROM io_filters', 't|a process on which others depend reads it', 'the filter tells of the reads of replay');
 		$standby->gives('SELECT io_hold_end(everybody => true), io_release_all()', '1|1', 'all is replayed, and the read is still held');
-		$standby->traced("count(*) FILTER (WHERE blockno BETWEEN 20 AND 29 AND nblocks = 1 AND f_sync AND result = 'OK'), "
+		$standby->io_trace_shows("count(*) FILTER (WHERE blockno BETWEEN 20 AND 29 AND nblocks = 1 AND f_sync AND result = 'OK'), "
 			  . "bool_and(pid = $startup AND backend_type = 'startup' AND executed_by = $startup AND completed_by = $startup)", '10|t', 'the startup process has read what it changes');
 		$issuer->returns('', 'reads');
 		$waiter->returns('1', 'gets it');
@@ -149,7 +149,7 @@ with_each_io_method('io_uring; long: all', sub {
 		$aio->sql('CHECKPOINT');
 		my ($reader) = $standby->sessions('reader');
 		my ($startup) = $standby->pids_of_type('startup');
-		$standby->gate_patiently("io_hold('$t', times => 1)");
+		$standby->with_uninterruptible_timeout("io_hold('$t', times => 1)");
 		$reader->waits("SELECT read_rel_block_ll('$t', 3)", 'IoGateHeld', 'reads block 3');
 		$aio->sql("DELETE FROM $t WHERE blk = 3");
 		ok($standby->poll(sub { $standby->wait_event($startup) =~ /^(?:IoGateHeld|AioIoCompletion|BufferIo)$/ }), 'replay waits');
@@ -165,12 +165,12 @@ with_each_io_method('io_uring; long: all', sub {
 		my ($issuer) = $standby->sessions('issuer');
 		$standby->sql("SET test_aio.hold_timeout = '" . ($end =~ /hold timeout/ ? '500ms' : '1min') . "'");
 		$standby->sql("SET test_aio.uninterruptible_timeout = " . ($end =~ /uninterruptible/ ? 1000 : 300000));
-		$standby->sql("SELECT io_hold('$t', times => 1)");
+		$standby->io_hold($t, times => 1);
 		$issuer->sql("SELECT read_rel_block_ll('$t', 3, nblocks => 2, wait_complete => false)");
 		$aio->sql("DROP TABLE $t");
 		my $replays = "SELECT wait_event FROM pg_stat_activity WHERE backend_type = 'startup'";
 		$standby->wait_for("SELECT ($replays) = 'IoGateHeld'") if $end !~ /timeout/;
-		$standby->sql('SELECT io_release_all()') if $end eq 'a release';
+		$standby->io_release_all if $end eq 'a release';
 		while_stopped($standby) if $end eq 'fast shutdown';
 		$aio->replayed_by($standby);
 		$standby->gives("SELECT to_regclass('$t') IS NULL", 't', 'goes on');

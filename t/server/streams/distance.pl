@@ -15,7 +15,7 @@ sub ahead_at ($count, $aio, $t, $blocks, $stops, %params)
 	$alice->sql("SET effective_io_concurrency = $eic; SET io_combine_limit = " . ($params{combine} // 16));
 	$aio->evict($t, $alice);
 	$aio->warm($t, @{ $params{warm} // [] });
-	$aio->sql("SELECT io_hold('$t', pid => ${\$alice->pid})");
+	$aio->io_hold($t, pid => $alice->pid);
 	$alice->starts($params{pause_at}
 		? "SELECT blocks FROM read_stream_run('$t', ARRAY($blocks), pause_at => '{$params{pause_at}}')"
 		: "SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY($blocks))");
@@ -28,7 +28,7 @@ sub ahead_at ($count, $aio, $t, $blocks, $stops, %params)
 		$aio->poll(sub { $aio->sql($step) eq 'there' }) or die "never waits for block $stop\n";
 		push @ahead, $aio->sql(sprintf $count, $alice->pid, $stop);
 	}
-	$aio->gate_release;
+	$aio->end_holds;
 	$alice->ends;
 	return join ',', @ahead;
 }
@@ -88,8 +88,8 @@ with_each_io_method('worker; long: all', sub {
 			$alice->gives('FETCH 1 FROM c', $at, "block $at");
 			$aio->wait_for("SELECT count(*) = 0 FROM pg_aios WHERE pid = ${\$alice->pid} AND operation = 'readv' AND state <> 'COMPLETED_SHARED'");
 		}
-		$aio->end_trace;
-		$aio->traced("max(nblocks), (SELECT string_agg(blockno::text, ',') FROM (SELECT blockno, lag(blockno + nblocks) OVER (ORDER BY submitted_at) AS expected FROM io_trace) WHERE blockno <> expected)",
+		$aio->io_trace_stop;
+		$aio->io_trace_shows("max(nblocks), (SELECT string_agg(blockno::text, ',') FROM (SELECT blockno, lag(blockno + nblocks) OVER (ORDER BY submitted_at) AS expected FROM io_trace) WHERE blockno <> expected)",
 			'16|78', 'each begins where the one before it has ended, but for the hits');
 		$alice->sql('COMMIT');
 	}), skip => $aio->method ne 'worker' ? 'with this method, no read ends while its owner is idle' : $aio->major < 19 ? 'before 19 each read makes a stream look further ahead' : $aio->lacks('trace'));
@@ -142,7 +142,7 @@ with_each_io_method('sync; long: all', sub {
 		}
 		$alice->sql("SET effective_io_concurrency = $effective; SET maintenance_io_concurrency = $maintenance");
 		$aio->evict($t);
-		$aio->traces_of("'$t', ${\$alice->pid}", sub { $alice->sql(sprintf $statement, $t) });
+		$aio->io_trace_during($t, $alice->pid, sub { $alice->sql(sprintf $statement, $t) });
 		$aio->gives("SELECT string_agg(DISTINCT f_sync::text, ' ') FROM io_trace WHERE fork = 'main'", $sync ? 'true' : $synchronous, 'f_sync');
 		# since 19 a session also performs a read if an I/O worker has the lock of their queue
 		my $others = "executed_by IS DISTINCT FROM ${\$alice->pid}";
@@ -152,10 +152,10 @@ with_each_io_method('sync; long: all', sub {
 	# since server commit cceb1bf45e (19) the session performs a lone miss among hits at once
 	$aio->scenario('a lone miss after many hits', with('alice', 60, sub ($alice, $t) {
 		$aio->warm($t, 0 .. 49);
-		$aio->traces_of("'$t', ${\$alice->pid}", sub {
+		$aio->io_trace_during($t, $alice->pid, sub {
 			$alice->gives("SET io_combine_limit = 1; SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 50)))", 51, 'reads');
 		});
-		$aio->traced('f_sync, blockno', ($sync || $aio->major >= 19 ? 't' : 'f') . '|50');
+		$aio->io_trace_shows('f_sync, blockno', ($sync || $aio->major >= 19 ? 't' : 'f') . '|50');
 	}), skip => $no_trace);
 }, leaves => 'nothing', prepare => sub { $_[0]->make_tablespace });
 
@@ -268,7 +268,7 @@ END
 	cmp_ok($pinned, '>', 0, 'buffers are pinned');
 	cmp_ok($pinned, '<=', $share + 2 * @tables, "not more than its share: $pinned");
 	$alice->sql('COMMIT');
-	$aio->proves($tables[5]);
+	$aio->is_as_written($tables[5]);
 	return;
 }
 

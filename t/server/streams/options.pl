@@ -44,11 +44,11 @@ with_each_io_method('io_uring; long: all', sub {
 
 	$aio->scenario('maintenance_io_concurrency', with('alice', 40, sub ($alice, $t, $maintenance, $expected) {
 		$alice->sql('SET effective_io_concurrency = 2; SET maintenance_io_concurrency = 5');
-		$aio->hold(relation => $t);
+		$aio->completion_wait(relation => $t);
 		$alice->starts("SELECT blocks FROM read_stream_run('$t', ARRAY(SELECT generate_series(0, 38, 2)), \"full\" => true, maintenance => $maintenance)");
-		$alice->gets_to_wait(qr/^(?:AioIoCompletion|completion_wait|IoGateHeld)$/);
+		$alice->reaches_wait_event(qr/^(?:AioIoCompletion|completion_wait|IoGateHeld)$/);
 		$aio->gives("SELECT count(*) FROM pg_aios WHERE pid = ${\$alice->pid}", $expected, "maintenance $maintenance: reads in progress");
-		$aio->release;
+		$aio->completion_continue;
 		$alice->returns(20, 'all blocks');
 	}), each => [ [ 'false' => 2 ], [ 'true' => 5 ] ], skip => $aio->no_faults // ($aio->method eq 'io_uring' ? undef : 'with this method the hold stops workers, or the session itself'));
 }, conf => { shared_buffers => '64MB' });
@@ -76,9 +76,9 @@ with_each_io_method('worker; long: all', sub {
 
 	$aio->scenario("split by another session's reads", with('alice bob', 120, sub ($alice, $bob, $t, $flags, $block, $count) {
 		$alice->sql('SET effective_io_concurrency = 64');
-		$aio->holds_read_of($bob, "SELECT read_rel_block_ll('$t', $block, nblocks => $count)", relation => $t, pid => $bob->pid);
+		$aio->read_at_completion_wait($bob, "SELECT read_rel_block_ll('$t', $block, nblocks => $count)", relation => $t, pid => $bob->pid);
 		$alice->waits("SELECT blocks FROM read_stream_run('$t', $all, per_buffer_data => 24$flags)", 'AioIoCompletion');
-		$aio->release;
+		$aio->completion_continue;
 		$alice->returns(120, "joins at block $block$flags");
 		$bob->ends;
 	}), each => [ combined([ '', ', "full" => true, use_batching => true' ], [ [ 0, 1 ], [ 5, 3 ], [ 119, 1 ] ]) ],
@@ -89,15 +89,15 @@ with_each_io_method('worker; long: all', sub {
 		for my $bytes (8192, 5 * 8192 + 1)
 		{
 			$aio->evict($t);
-			$aio->falsify($bytes, pid => $alice->pid, relation => $t);
+			$aio->short_read_attach($bytes, pid => $alice->pid, relation => $t);
 			$alice->gives($read, 120, "$bytes bytes at a time");
-			$aio->tell_truth;
+			$aio->short_read_detach;
 		}
 		$aio->evict($t);
 		$aio->warm($t, 0 .. 40);
-		$aio->falsify('EIO', pid => $alice->pid, relation => $t);
+		$aio->short_read_attach('EIO', pid => $alice->pid, relation => $t);
 		$alice->fails($read, '58030', qr/could not read blocks 41\.\.\d+ in file/, 'fails in the middle');
-		$aio->tell_truth;
+		$aio->short_read_detach;
 		$alice->gives($read, 120, 'and again');
 	}), skip => $aio->no_faults, log => qr/LOG:  could not read blocks \d+\.\.\d+ in file/);
 }, leaves => 'nothing', conf => { shared_buffers => '64MB' });
@@ -147,7 +147,7 @@ for_each_io_method('worker; long: all', sub {
 			$alice->sql("SET effective_io_concurrency = 16; SET maintenance_io_concurrency = 16; SET ${zero}_io_concurrency = 0");
 			$aio->evict($relation);
 			$aio->evict('scenario.t');
-			$aio->traces_of("'$relation', ${\$alice->pid}", sub { $alice->sql($statement) });
+			$aio->io_trace_during($relation, $alice->pid, sub { $alice->sql($statement) });
 			# ReadBuffer() reads the first page of an index at once
 			$aio->gives("SELECT bool_and(f_sync), count(*) > 0 FROM io_trace WHERE fork = 'main' AND blockno > 0", ($expected eq 'true' ? 't' : 'f') . '|t', "with ${zero}_io_concurrency = 0");
 		}

@@ -61,11 +61,11 @@ with_each_io_method('sync; long: all', sub {
 		{
 			my ($limit, $sleeps) = @$case;
 			$alice->sql("SELECT count(*) FROM $t; SELECT invalidate_rel_block('$t', 20); SET vacuum_cost_limit = $limit");
-			$aio->holds_read_of($bob, "SELECT read_rel_block_ll('$t', 20)", relation => $t, block => 20);
+			$aio->read_at_completion_wait($bob, "SELECT read_rel_block_ll('$t', 20)", relation => $t, blockno => 20);
 			$alice->notices;
 			$alice->starts("VACUUM (DISABLE_PAGE_SKIPPING, TRUNCATE off, VERBOSE) $t");
 			$alice->waits_on_others_io;
-			$aio->release;
+			$aio->completion_continue;
 			$alice->ends;
 			$bob->ends;
 			my $slept = reported(join("\n", $alice->notices), qr/delay time: ([\d.]+) ms/);

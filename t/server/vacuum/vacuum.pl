@@ -19,7 +19,7 @@ with_each_io_method('io_uring; long: all', sub {
 		}
 		$aio->evict($t);
 		is(reported(vacuum($alice, 'DISABLE_PAGE_SKIPPING, TRUNCATE off', $t), qr/(\d+) scanned/), 200, 'DISABLE_PAGE_SKIPPING reads all pages');
-		$aio->proves($t);
+		$aio->is_as_written($t);
 		$aio->gives("SELECT all_visible, all_frozen FROM pg_visibility_map_summary('$t')", '200|200', 'all pages are all-visible and all-frozen') if !$aio->lacks('pg_visibility');
 		$aio->gives("SELECT count(*) FROM pg_check_visible('$t')", 0, 'no page is wrongly all-visible') if !$aio->lacks('pg_visibility');
 		$aio->gives("SELECT count(*) FROM pg_check_frozen('$t')", 0, 'no page is wrongly all-frozen') if !$aio->lacks('pg_visibility');
@@ -77,7 +77,7 @@ with_each_io_method('io_uring; long: all', sub {
 		is(reported($report, qr/tuples missed: (\d+) dead from 1 pages not removed due to cleanup lock contention/), 1, 'VACUUM leaves the row');
 		$alice->notices;
 		$alice->starts("VACUUM (FREEZE, TRUNCATE off, VERBOSE) $t");
-		ok($alice->gets_to_wait(qr/^Buffer(?:Pin|Cleanup)$/), 'VACUUM (FREEZE) waits for the pin') || diag($aio->activity($alice->pid));
+		ok($alice->reaches_wait_event(qr/^Buffer(?:Pin|Cleanup)$/), 'VACUUM (FREEZE) waits for the pin') || diag($aio->activity($alice->pid));
 		$bob->gives('FETCH ALL FROM c', join("\n", 17 .. 59), 'the cursor goes on');
 		$bob->sql('COMMIT');
 		$alice->ends('VACUUM (FREEZE)');
@@ -89,9 +89,9 @@ with_each_io_method('io_uring; long: all', sub {
 	$aio->scenario('what its progress says, %s: %s', with('alice', 40, changes => 1, sub ($alice, $t, $mode, $options) {
 		$alice->sql("DELETE FROM $t WHERE blk = (SELECT max(blk) FROM $t)");
 		$aio->evict($t);
-		$aio->holds_read_of($alice, "VACUUM ($options) $t", relation => $t, pid => $alice->pid);
+		$aio->read_at_completion_wait($alice, "VACUUM ($options) $t", relation => $t, pid => $alice->pid);
 		$aio->gives("SELECT mode, started_by, phase, heap_blks_total FROM pg_stat_progress_vacuum WHERE pid = ${\$alice->pid}", "$mode|manual|scanning heap|40", $options);
-		$aio->release;
+		$aio->completion_continue;
 		$alice->ends('VACUUM');
 	}), each => [ [ 'normal', 'TRUNCATE off' ], [ 'aggressive', 'FREEZE, TRUNCATE off' ], [ 'aggressive', 'DISABLE_PAGE_SKIPPING, TRUNCATE off' ] ], skip => $aio->major >= 19 ? $aio->no_faults : 'the view shows the mode since 19');
 
@@ -108,9 +108,9 @@ with_each_io_method('io_uring; long: all', sub {
 			"SELECT sum(read_bytes) FILTER (WHERE context = 'vacuum') / 8192, sum(read_bytes) FILTER (WHERE context = 'normal') / 8192 FROM pg_stat_get_backend_io(${\$alice->pid}) WHERE object = 'relation'",
 			sub {
 				return $alice->sql($vacuum) if $aio->major < 19 || $aio->no_faults;
-				$aio->holds_read_of($alice, $vacuum, relation => $t, pid => $alice->pid);
+				$aio->read_at_completion_wait($alice, $vacuum, relation => $t, pid => $alice->pid);
 				$aio->gives("SELECT mode, phase FROM pg_stat_progress_vacuum WHERE pid = ${\$alice->pid}", 'failsafe|scanning heap', 'the view of its progress says so');
-				$aio->release;
+				$aio->completion_continue;
 				$alice->ends($vacuum);
 			}, $alice);
 		$alice->warns(qr/bypassing nonessential maintenance of table "postgres.scenario.t" as a failsafe after 0 index scans/, 'VACUUM goes into failsafe mode');
@@ -142,16 +142,16 @@ with_each_io_method('io_uring; long: all', sub {
 		my $reads = $aio->change_during(
 			"SELECT sum(read_bytes) FILTER (WHERE context = 'vacuum') / 8192, sum(read_bytes) FILTER (WHERE context = 'normal') / 8192 FROM pg_stat_get_backend_io(${\$alice->pid}) WHERE object = 'relation'",
 			sub {
-				$aio->holds_read_of($alice, "VACUUM (TRUNCATE off) $t", relation => $t, pid => $alice->pid);
+				$aio->read_at_completion_wait($alice, "VACUUM (TRUNCATE off) $t", relation => $t, pid => $alice->pid);
 				use_up_xids($aio, 30);
-				$aio->release;
+				$aio->completion_continue;
 				$alice->ends('VACUUM');
 			}, $alice);
 		$alice->warns(qr/bypassing nonessential maintenance of table "postgres.scenario.t" as a failsafe after 0 index scans/, 'VACUUM goes into failsafe mode');
 		my ($ring, $normal) = split m{/}, $reads;
 		is_between($ring, 50, 250, 'blocks read into the ring');
 		is_between($normal, 150, 400, 'blocks read elsewhere');
-		$aio->proves($t, except => join "\n", map { "block ${\(4 * $_ + 1)} has no row" } 0 .. 99);
+		$aio->is_as_written($t, except => join "\n", map { "block ${\(4 * $_ + 1)} has no row" } 0 .. 99);
 	}), skip => $keeps // $aio->no_faults);
 });
 
@@ -261,10 +261,10 @@ with_each_io_method('sync; long: all', sub {
 		my $index_pages = $aio->sql("SELECT sum(pg_relation_size(indexrelid)) / 8192 + 0 * count(evict_rel(indexrelid)) FROM pg_index WHERE indrelid = '$t'::regclass");
 		# the leader waits in the first index until a worker is in another one
 		my $holds = $workers && !$aio->no_faults;
-		$aio->hold(relation => "${t}_k_idx", pid => $alice->pid) if $holds;
+		$aio->completion_wait(relation => "${t}_k_idx", pid => $alice->pid) if $holds;
 		$alice->starts("VACUUM (INDEX_CLEANUP on, TRUNCATE off, BUFFER_USAGE_LIMIT 0, PARALLEL $workers, VERBOSE) $t");
 		$aio->wait_for("SELECT count(*) > 0 FROM buffers_in_file(pg_relation_filenode('${t}_h_idx'))") if $holds;
-		$aio->release if $holds;
+		$aio->completion_continue if $holds;
 		$alice->ends;
 		my $report = join "\n", $alice->notices;
 		cmp_ok(reported($report, qr/hits, (\d+) reads/), '>=', $pages + $index_pages, "blocks read, those of $workers workers, too");
@@ -292,7 +292,7 @@ with_each_io_method('sync; long: all', sub {
 		$aio->sql("CREATE INDEX ON $t (blk); CREATE INDEX ON $t (gen); DELETE FROM $t WHERE blk < 3");
 		$alice->sql("SET maintenance_work_mem = '64kB'; SET min_parallel_index_scan_size = 0; SET max_parallel_maintenance_workers = 1");
 		is(reported(vacuum($alice, 'INDEX_CLEANUP on, TRUNCATE off, PARALLEL 1', $t), qr/index scans: (\d+)/), 3, 'passes over the indexes');
-		$aio->proves($t, except => join "\n", map { "block $_ has no row" } 0 .. 2);
+		$aio->is_as_written($t, except => join "\n", map { "block $_ has no row" } 0 .. 2);
 	}));
 
 	# options of one relation are not those of the next one, nor of its TOAST table
@@ -342,11 +342,11 @@ for_each_io_method('worker; long: all', sub {
 		$aio->sql("CREATE INDEX t_i ON $t (blk); DELETE FROM $t WHERE blk > 10");
 		$aio->sql("VACUUM (INDEX_CLEANUP on, TRUNCATE off) $t; DELETE FROM $t WHERE blk = 3; SELECT evict_rel('scenario.t_i'); SELECT io_hold('scenario.t_i')");
 		$alice->waits("VACUUM (INDEX_CLEANUP on, TRUNCATE on) $t", 'IoGateHeld', 'has read the table, and begins to read the index');
-		$aio->sql('SELECT io_hold_end()');
+		$aio->io_hold_end;
 		# INSERT may wait for a block of the index, which VACUUM reads
 		$bob->starts("CALL add_pages('$t', 500, 500)");
 		$aio->poll(sub { $bob->has_ended || $aio->wait_event($bob->pid) eq 'IoGateHeld' });
-		$aio->gate_release;
+		$aio->end_holds;
 		$bob->ends('INSERT');
 		$alice->ends('VACUUM');
 		$aio->gives("SELECT string_agg(blk::text, ',' ORDER BY blk), count(*) FILTER (WHERE body = proof('$t', blk, 0)) FROM $t", '0,1,2,4,5,6,7,8,9,10,500|11', 'the rows');

@@ -62,10 +62,10 @@ with_each_io_method('worker; long: all', sub {
 		$alice->sql('SET io_combine_limit = 8; SET effective_io_concurrency = 4');
 		$alice->sql("SELECT count(*) FROM $t");
 		$aio->evict($t);
-		$aio->holds_read_of($alice, "EXPLAIN (ANALYZE, IO, FORMAT JSON, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT blk FROM $t",
+		$aio->read_at_completion_wait($alice, "EXPLAIN (ANALYZE, IO, FORMAT JSON, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT blk FROM $t",
 			relation => $t, pid => $alice->pid);
 		$alice->waits_on('AioIoCompletion') if $aio->method eq 'worker';
-		$aio->release;
+		$aio->completion_continue;
 		$alice->ends;
 		my ($waits) = $alice->result =~ m{"I/O Waits": (\d+)};
 		cmp_ok($waits // 0, '>=', $aio->method eq 'io_uring' ? 0 : 1, 'the hold counts as a wait');
@@ -104,11 +104,11 @@ with_each_io_method('worker; long: all', sub {
 		$aio->evict($t);
 		# planning reads the visibility map
 		$alice->sql('EXPLAIN ' . sprintf $query, $t);
-		$aio->hold(relation => $t);
+		$aio->completion_wait(relation => $t);
 		$alice->starts('EXPLAIN (ANALYZE, VERBOSE, BUFFERS, IO, FORMAT json) ' . sprintf $query, $t);
 		# until both workers have begun to read
-		$aio->comes_to_give(q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parallel worker' AND wait_event IN ('AioIoCompletion', 'AioIoUringExecution', 'completion_wait')}, 2, 'two workers wait for reads');
-		$aio->release;
+		$aio->gives_soon(q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parallel worker' AND wait_event IN ('AioIoCompletion', 'AioIoUringExecution', 'completion_wait')}, 2, 'two workers wait for reads');
+		$aio->completion_continue;
 		$alice->ends;
 		my @workers = workers_at($node, $alice->result);
 		is(scalar @workers, 2, "two workers at a $node") || diag($alice->result);

@@ -71,12 +71,12 @@ sub reads_of_all_kinds ($aio, $t, $round)
 	if (!$aio->no_faults)
 	{
 		$aio->evict($t);
-		$aio->falsify('EIO', relation => $t, pid => $alice->pid);
+		$aio->short_read_attach('EIO', relation => $t, pid => $alice->pid);
 		$alice->starts($stream)->raises('58030', qr/could not read blocks/, 'a read fails');
-		$aio->tell_truth;
+		$aio->short_read_detach;
 	}
 	$aio->evict($t);
-	$bob->starts("SELECT count(*) FROM generate_series(1, 1000000) g, LATERAL (SELECT count(*) + g FROM $t) s")->is_executed;
+	$bob->starts("SELECT count(*) FROM generate_series(1, 1000000) g, LATERAL (SELECT count(*) + g FROM $t) s")->wait_until_active;
 	$aio->cancels($bob, 'a statement is cancelled');
 	return;
 }
@@ -93,26 +93,26 @@ with_each_io_method('worker; long: all', sub {
 		my $read = "SELECT pg_prewarm('$t', 'buffer', '$fork', 0, 0)";
 		$alice->sql($read);
 		$aio->evict($t);
-		$aio->holds_read_of($alice, $read, pid => $alice->pid);
+		$aio->read_at_completion_wait($alice, $read, pid => $alice->pid);
 		$aio->gives("SELECT target_desc FROM pg_aios WHERE pid = ${\$alice->pid}", "block 0 in file \"$path" . ($fork eq 'main' ? '' : "_$fork") . '"', $fork);
-		$aio->release;
+		$aio->completion_continue;
 		$alice->returns(1, 'is read');
 	}), each => [qw(fsm vm main)], skip => $aio->lacks('pg_prewarm') // $aio->no_faults);
 
 	$aio->scenario('a read that has not begun', with('alice', 20, sub ($alice, $t) {
-		$aio->gate_holds_read_of($alice, "SELECT read_rel_block_ll('$t', 5, nblocks => 2)", "'$t'");
+		$aio->io_hold_read($alice, "SELECT read_rel_block_ll('$t', 5, nblocks => 2)", $t);
 		$aio->gives("SELECT $columns FROM pg_aios WHERE pid = ${\$alice->pid}", 'SUBMITTED|readv|40960|16384|smgr|2|-|UNKNOWN|blocks 5..6 in file "'
 			  . $aio->sql("SELECT pg_relation_filepath('$t')") . '"|f|f|t', 'it has no result yet');
-		$aio->end_gate;
+		$aio->end_filters;
 		$alice->ends;
 	}), leaves => 'nothing', skip => $aio->lacks('gate'));
 
 	$aio->scenario('ended with %s', with('alice', 20, sub ($alice, $t, $result, $status, $raw) {
-		$aio->falsify($result, pid => $alice->pid);
+		$aio->short_read_attach($result, pid => $alice->pid);
 		$alice->sql("SELECT read_rel_block_ll('$t', 3, nblocks => 4, wait_complete => false)");
 		$aio->wait_for("SELECT EXISTS (SELECT FROM pg_aios WHERE state = 'COMPLETED_SHARED')");
 		$aio->gives('SELECT state, raw_result, result FROM pg_aios', "COMPLETED_SHARED|$raw|$status", 'raw and distilled result');
-		$aio->tell_truth;
+		$aio->short_read_detach;
 	}), each => [ [ 'EIO', 'ERROR', -5 ], [ 16384, 'PARTIAL', 16384 ], [ 100, 'ERROR', 100 ], [ 'NULL', 'OK', 32768 ] ], skip => !$worker ? 'only I/O workers complete a read that nobody waits for' : $aio->no_faults, log => qr/LOG:  could not read blocks 3\.\.6 /);
 
 	$aio->scenario('a bad page, zero_damaged_pages = %s', with('alice bob', 20, changes => 1, sub ($alice, $bob, $t, $zero) {
@@ -207,9 +207,9 @@ for_each_io_method('io_uring; long: all', sub {
 
 	$aio->scenario('the number of blocks, while the read is held', with('alice', sub ($alice) {
 		my $t = table_and_free_buffers($aio);
-		$aio->gate_holds_read_of($alice, sprintf($read, $t), "'$t'");
+		$aio->io_hold_read($alice, sprintf($read, $t), $t);
 		$aio->gives('SELECT off, length, handle_data_len FROM pg_aios WHERE state = \'SUBMITTED\'', '24576|65536|8', 'eight blocks');
-		$aio->end_gate;
+		$aio->end_filters;
 		$alice->ends;
 		are_not_all_adjacent($aio, $t);
 
@@ -217,9 +217,9 @@ for_each_io_method('io_uring; long: all', sub {
 		$aio->evict($t);
 		$aio->sql("SELECT invalidate_rel_block('scenario.w', relblocknumber::int) FROM (SELECT relblocknumber FROM pg_buffercache"
 			  . " WHERE relfilenode = pg_relation_filenode('scenario.w') AND relforknumber = 0 ORDER BY bufferid DESC) b");
-		$aio->gate_holds_read_of($alice, "SELECT sum(nblocks) FROM read_buffers('$t', 3, 8)", "'$t'");
+		$aio->io_hold_read($alice, "SELECT sum(nblocks) FROM read_buffers('$t', 3, 8)", $t);
 		$aio->gives('SELECT off, length, handle_data_len FROM pg_aios WHERE state = \'SUBMITTED\'', '24576|65536|8', 'eight blocks');
-		$aio->end_gate;
+		$aio->end_filters;
 		$alice->returns('8', 'reads');
 		$aio->gives("SELECT count(*) > 0 FROM pg_buffercache a JOIN pg_buffercache b USING (relfilenode) WHERE relfilenode = pg_relation_filenode('$t')"
 			  . " AND b.bufferid = a.bufferid + 1 AND b.relblocknumber = a.relblocknumber + 1", 't', 'some buffers are adjacent');
@@ -248,9 +248,9 @@ for_each_io_method('io_uring; long: all', sub {
 			$alice->sql('RESET effective_io_concurrency');
 		}
 		$aio->evict($t);
-		$aio->gate_holds_read_of($alice, "SELECT sum(nblocks) FROM read_buffers('$t', 3, 8)", "'$t'");
+		$aio->io_hold_read($alice, "SELECT sum(nblocks) FROM read_buffers('$t', 3, 8)", $t);
 		$aio->gives('SELECT f_sync, f_localmem, f_buffered FROM pg_aios WHERE state = \'SUBMITTED\'', 'f|f|t', 'flags of the present read');
-		$aio->end_gate;
+		$aio->end_filters;
 		$alice->returns('8', 'reads');
 	}), skip => $aio->lacks('gate'));
 }, leaves => 'nothing', conf => { shared_buffers => '2MB', io_max_concurrency => 1 });

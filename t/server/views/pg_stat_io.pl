@@ -138,10 +138,10 @@ with_each_io_method('worker; long: all', sub {
 		$bob->sql("SET track_io_timing = on; EXPLAIN (ANALYZE) $read; SELECT pg_stat_force_next_flush()");
 		$aio->evict($t);
 		$aio->sql("SELECT pg_stat_reset_backend_stats(${\$bob->pid})");
-		$aio->holds_read_of($alice, $read, relation => $t, block => 20);
+		$aio->read_at_completion_wait($alice, $read, relation => $t, blockno => 20);
 		$bob->starts("EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off) $read");
 		$bob->waits_on_others_io;
-		$aio->release;
+		$aio->completion_continue;
 		$alice->returns(1, 'reads');
 		$bob->returns(qr/^Aggregate.*\n +Buffers: shared hit=1$/m, 'counts a hit');
 		$bob->sql('RESET track_io_timing; SELECT pg_stat_force_next_flush()');
@@ -154,11 +154,11 @@ with_each_io_method('worker; long: all', sub {
 		# it performs its own reads, or they might queue up behind the held one
 		$alice->sql("SET track_io_timing = off; SET maintenance_io_concurrency = 0; $vacuum");
 		$aio->evict($t);
-		$aio->holds_read_of($bob, "SELECT read_rel_block_ll('$t', 20)", relation => $t, block => 20);
+		$aio->read_at_completion_wait($bob, "SELECT read_rel_block_ll('$t', 20)", relation => $t, blockno => 20);
 		my $hits = $aio->change_during("SELECT sum(hits) FROM pg_stat_get_backend_io(${\$alice->pid}) WHERE object = 'relation' AND context = 'vacuum'", sub {
 			$alice->starts($vacuum);
 			$alice->waits_on_others_io;
-			$aio->release;
+			$aio->completion_continue;
 			$alice->ends;
 		}, $alice);
 		$bob->ends;
@@ -241,7 +241,7 @@ with_each_io_method('worker; long: all', sub {
 		$aio->sql("CREATE INDEX th ON $t USING hash (blk); DELETE FROM $t WHERE blk = 7; SELECT evict_rel('scenario.th')");
 		my ($reads) = split m{/}, $aio->io_during($alice, 'relation/vacuum', sub { $alice->sql("VACUUM (INDEX_CLEANUP on, TRUNCATE off) $t") });
 		cmp_ok($reads, '>', 0, 'reads of the index count for context vacuum; the table is cached');
-		$aio->proves($t, except => 'block 7 has no row');
+		$aio->is_as_written($t, except => 'block 7 has no row');
 	}));
 }, leaves => 'nothing');
 

@@ -5,14 +5,14 @@ use TestAio;
 with_each_io_method('io_uring; long: all', sub {
 	$aio->scenario('a read that is held', with('alice bob', 40, sub ($alice, $bob, $t) {
 		$aio->evict($t);
-		$aio->hold(relation => $t);
+		$aio->completion_wait(relation => $t);
 		$alice->starts("SELECT count(*) FROM $t");
-		ok($alice->gets_to_wait(qr/^(?:AioIoCompletion|AioIoUringExecution|completion_wait|IoGateHeld)$/), 'a session waits for its read')
+		ok($alice->reaches_wait_event(qr/^(?:AioIoCompletion|AioIoUringExecution|completion_wait|IoGateHeld)$/), 'a session waits for its read')
 		  || diag($aio->activity($alice->pid));
 		$bob->starts("SELECT count(*) FROM read_buffers('$t', 0, 1)");
-		ok($bob->gets_to_wait(qr/^(?:AioIoCompletion|AioUringCompletion|AioIoUringExecution|IoGateHeld)$/), 'another session waits for that read')
+		ok($bob->reaches_wait_event(qr/^(?:AioIoCompletion|AioUringCompletion|AioIoUringExecution|IoGateHeld)$/), 'another session waits for that read')
 		  || diag($aio->activity($bob->pid));
-		$aio->release;
+		$aio->completion_continue;
 		$alice->ends('a scan');
 		$bob->returns(1, 'the other session gets the block');
 		ok($aio->poll(sub { $aio->wait_event($alice->pid) eq 'ClientRead' }), 'the first session no longer waits for a read');
@@ -22,16 +22,16 @@ with_each_io_method('io_uring; long: all', sub {
 	$aio->scenario('a lock on a buffer', with('alice bob carol', sub ($alice, $bob, $carol) {
 		$aio->sql('CREATE TABLE scenario.l (n int); CREATE INDEX l_n ON scenario.l (n); INSERT INTO scenario.l SELECT i * 1000 FROM generate_series(1, 2000) i; CHECKPOINT');
 		$aio->sql("SELECT invalidate_rel_block('scenario.l_n', 2)");
-		$aio->hold(relation => 'scenario.l_n', pid => $alice->pid);
+		$aio->completion_wait(relation => 'scenario.l_n', pid => $alice->pid);
 		$alice->starts('INSERT INTO scenario.l SELECT 50000 + i FROM generate_series(1, 300) i');
-		$aio->holds(1, 'the read of the neighbour is held');
+		$aio->at_completion_wait(1, 'the read of the neighbour is held');
 		$bob->starts('CHECKPOINT');
 		$carol->starts('SET enable_seqscan = off; SET enable_bitmapscan = off; SELECT count(*) FROM scenario.l WHERE n = 20000');
 		my ($checkpointer) = $aio->pids_of_type('checkpointer');
 		$carol->waits_on($aio->major < 19 ? 'BufferContent' : 'BufferShared');
 		my $event = $aio->major < 19 ? 'BufferContent' : 'BufferShareExclusive';
 		ok($aio->poll(sub { $aio->wait_event($checkpointer) eq $event }), "the checkpointer waits to write the leaf: $event") || diag($aio->activity($checkpointer));
-		$aio->release;
+		$aio->completion_continue;
 		$alice->ends;
 		$bob->ends;
 		$carol->returns(1, 'the row');
@@ -77,12 +77,10 @@ with_each_io_method('worker; long: all', sub {
 		$aio->evict($t);
 		$alice->sql('SET track_io_timing = on');
 		my $in_database = $aio->sql("SELECT blk_read_time FROM pg_stat_database WHERE datname = 'postgres'");
-		$aio->hold(pid => $alice->pid);
-		$alice->starts("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 39)))");
-		$aio->holds(1);
+		$aio->read_at_completion_wait($alice, "SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 39)))", pid => $alice->pid);
 		# holds the read for 50 ms of the server's own clock
 		$aio->wait_seconds(0.05);
-		$aio->release;
+		$aio->completion_continue;
 		$alice->ends;
 		my $ms = $read_time->($alice) - $before;
 		$aio->gives("SELECT blk_read_time > $in_database FROM pg_stat_database WHERE datname = 'postgres'", 't', 'in pg_stat_database as well');
@@ -139,11 +137,11 @@ for_each_io_method('worker', sub {
 		my %ms;
 		@ms{qw(bulkread vacuum normal)} = split m{/}, $aio->change_during($times, sub {
 			# no map has a block 40, so a block of the table is held; maps are read in context normal
-			$aio->holds_read_of($alice, sprintf($statement, $t), relation => $t, block => 40);
-			$alice->gets_to_wait(qr/^(?:AioIoCompletion|completion_wait|IoGateHeld)$/);
+			$aio->read_at_completion_wait($alice, sprintf($statement, $t), relation => $t, blockno => 40);
+			$alice->reaches_wait_event(qr/^(?:AioIoCompletion|completion_wait|IoGateHeld)$/);
 			# for 50 ms of the server's own clock
 			$aio->wait_seconds(0.05);
-			$aio->release;
+			$aio->completion_continue;
 			$alice->ends;
 		}, $alice);
 		cmp_ok($ms{$context}, '>=', 50, "$context: the time of the wait");

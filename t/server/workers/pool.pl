@@ -1,7 +1,7 @@
 # I/O workers: their number, how many wake when there is work, and a queue that is full.
 use TestAio;
 use Time::HiRes qw(time);
-use TestAio::Workers;
+use TestAio::Neighbours;
 
 my $unstoppable = cannot_stop_workers();
 
@@ -21,19 +21,19 @@ with_each_io_method('worker', sub {
 	$aio->scenario('as many reads at a time as workers', with('', 20, sub ($t, $n) {
 		set_workers($aio, $n);
 		my @readers = $aio->sessions(map { "reader$_" } 0 .. 5);
-		$aio->read_with_stopped_workers($t, sub { return map { $readers[$_]->starts("SELECT read_rel_block_ll('$t', $_)") } 0 .. 5 });
-		$aio->workers_stand_still($n, "$n workers");
+		$aio->read_in_workers($t, sub { return map { $readers[$_]->starts("SELECT read_rel_block_ll('$t', $_)") } 0 .. 5 }, stop_workers_at => $t);
+		$aio->workers_stopped($n, "$n workers");
 		$aio->gives("SELECT string_agg(DISTINCT state, ' '), count(*) FROM pg_aios", 'SUBMITTED|6', 'the others wait in the queue');
-		$aio->let_workers_go;
+		$aio->continue_workers;
 		$_->ends for @readers;
 		$aio->gives("SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'io worker'", $n, 'no more workers than are set');
 	}), each => [ 1, 2, 5, 3 ], leaves => 'nothing', skip => $unstoppable);
 
 	# it waits for the kernel, as far as others can see
 	$aio->scenario('io_settle() while a worker reads', with('alice', 20, sub ($alice, $t) {
-		$aio->read_with_stopped_workers($t, sub { return $alice->starts("SELECT read_rel_block_ll('$t', 0)") });
+		$aio->read_in_workers($t, sub { return $alice->starts("SELECT read_rel_block_ll('$t', 0)") }, stop_workers_at => $t);
 		$aio->gives('SELECT io_settle(300)', 'f', 'not all is quiet');
-		$aio->let_workers_go;
+		$aio->continue_workers;
 		$alice->ends;
 		$aio->gives('SELECT io_settle()', 't', 'all is');
 	}), skip => $unstoppable);
@@ -68,7 +68,7 @@ with_each_io_method('worker', sub {
 				$aio->poll(sub { $aio->stopped_workers == ($reads < 4 ? $reads : 4) }) if $aio->major < 19;
 				my $stopped = () = $aio->stopped_workers;
 				$at_work = $stopped if $stopped > $at_work;
-				$aio->let_workers_go;
+				$aio->continue_workers;
 				$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 14, 2)))", 8, 'all is read');
 				last if $at_work == 4;
 			}
@@ -82,16 +82,16 @@ with_each_io_method('worker', sub {
 		for my $round (1 .. 64)
 		{
 			$bob->sql("SELECT evict_rel('$t'), evict_rel('$u'); SELECT read_rel_block_ll('$t', 1)");
-			$aio->read_with_stopped_workers($t, sub { return $alice->starts("SELECT read_rel_block_ll('$t', 0)") });
+			$aio->read_in_workers($t, sub { return $alice->starts("SELECT read_rel_block_ll('$t', 0)") }, stop_workers_at => $t);
 			$aio->poll(sub { $aio->stopped_workers }) or die "the only worker does not stand still\n";
 			$bob->sql("SELECT read_rel_block_ll('$u', b, wait_complete => false) FROM generate_series(0, 65) b");
-			$aio->let_workers_go;
+			$aio->continue_workers;
 			$alice->wait_for_end;
 			$bob->gives("SELECT sum(nblocks) FROM read_buffers('$u', 0, 66)", 66, 'all are read') if $round % 16 == 0;
 		}
 		$aio->evict($_) for $t, $u;
-		$aio->read_with_stopped_workers($t, sub { return $alice->starts("SELECT read_rel_block_ll('$t', 0)") });
-		$aio->workers_stand_still(1, 'the only worker');
+		$aio->read_in_workers($t, sub { return $alice->starts("SELECT read_rel_block_ll('$t', 0)") }, stop_workers_at => $t);
+		$aio->workers_stopped(1, 'the only worker');
 		# a session without completed handles: bob has not reclaimed all of his
 		my ($carol) = $aio->sessions('carol');
 		$carol->gives("SELECT count(read_rel_block_ll('$u', b, wait_complete => false)) FROM generate_series(0, 99) b", 100, 'starts a hundred reads');
@@ -100,7 +100,7 @@ with_each_io_method('worker', sub {
 		cmp_ok($queued, '>=', 63, 'reads in the queue');
 		is($aio->sql("SELECT count(*) FROM pg_aios WHERE pid = ${\$carol->pid} AND state <> 'SUBMITTED'"), 0, 'carol has performed the others herself');
 		is(scalar(split /,/, $aio->cached($u)), 100 - $queued, 'the others are cached');
-		$aio->let_workers_go;
+		$aio->continue_workers;
 		$alice->ends;
 		$carol->gives("SELECT sum(nblocks) FROM read_buffers('$u', 0, 100)", 100, 'all are read');
 	}), skip => $unstoppable);
@@ -140,7 +140,7 @@ sub queue_reads ($aio, $session, $t, $reads, $wanted)
 		# one batch: a session whose reads meet awake workers might perform one itself
 		$session->sql($aio->batch("SELECT read_rel_block_ll('$t', b, wait_complete => false) FROM generate_series(1, $reads) b"));
 		$aio->poll(sub { $aio->stopped_workers > 0 });
-		$aio->let_workers_go;
+		$aio->continue_workers;
 		$session->gives("SELECT sum(nblocks) FROM read_buffers('$t', 1, $reads)", $reads, 'all is read');
 		last if workers($aio) >= $wanted;
 	}
@@ -216,7 +216,7 @@ for_each_io_method('worker', sub {
 		my ($first) = $aio->pids_of_type('io worker');
 		$aio->alter_system(io_max_workers => 4, io_min_workers => 4);
 		$aio->wait_for("SELECT count(*) = 4 FROM pg_stat_activity WHERE backend_type = 'io worker' AND wait_event = 'IoWorkerMain'");
-		$aio->traces_of("'$t', ${\$alice->pid}", sub { $alice->sql("SELECT count(read_rel_block_ll('$t', b)) FROM generate_series(0, 59) b") });
+		$aio->io_trace_during($t, $alice->pid, sub { $alice->sql("SELECT count(read_rel_block_ll('$t', b)) FROM generate_series(0, 59) b") });
 		cmp_ok($aio->sql("SELECT count(*) FROM io_trace WHERE executed_by = $first"), '>=', 10, 'of 60, that performs more than now and then one');
 		$aio->alter_system(io_min_workers => 1);
 	}), leaves => 'nothing', skip => $aio->lacks('trace'));
@@ -227,7 +227,7 @@ for_each_io_method('worker', sub {
 		# one worker stands still, the other performs all further reads
 		$aio->stop_workers_at($t);
 		$alice->sql("SELECT read_rel_block_ll('$t', 0, wait_complete => false)");
-		$aio->workers_stand_still(1);
+		$aio->workers_stopped(1);
 		my ($stopped) = $aio->stopped_workers;
 		my $both = join ',', $aio->pids_of_type('io worker');
 		# the other one may leave if the machine is so slow that it has nothing to do for a second
@@ -254,7 +254,7 @@ for_each_io_method('worker', sub {
 			skip "the machine is too slow: nothing to do for $idle s", 1 if $idle >= 1;
 			is($stay, $both, 'and so does the one that reads');
 		}
-		$aio->let_workers_go;
+		$aio->continue_workers;
 	}), skip => $unstoppable);
 
 	$aio->scenario('another worker after the interval', with('alice', 60, sub ($alice, $t) {

@@ -1,6 +1,6 @@
 # I/O workers that cannot open a file or get a signal.
 use TestAio;
-use TestAio::Workers;
+use TestAio::Neighbours;
 
 # Files of I/O workers: files that a worker cannot open or read (pgaio_io_reopen,
 # IoWorkerMain's error path), and files of a database that is moved or dropped.
@@ -60,11 +60,11 @@ with_each_io_method('worker', sub {
 		skip => opens_but_fails_to_read(UNREADABLE) ? undef : UNREADABLE . ' can be read here');
 
 	$aio->scenario('reopening fails', with('alice', 10, sub ($alice, $t) {
-		$aio->fail_reopen(1);
+		$aio->reopen_attach;
 		$alice->fails("SELECT read_rel_block_ll('$t', 3, nblocks => 2)", '58P01', qr/could not read blocks 3\.\.4 in file/, 'by hand');
 		$alice->fails("SELECT * FROM read_buffers('$t', 3, 2)", '58P01', qr/could not read blocks 3\.\.4 in file/, 'StartReadBuffers');
 		$alice->gives("SELECT count(*) FROM $t WHERE ctid = '(7,1)'", 1, 'a synchronous read does not need it');
-		$aio->fail_reopen(0);
+		$aio->reopen_detach;
 	}), log => [ qr/LOG:  could not read blocks 3\.\.4 /, qr/io worker ERROR:  I\/O worker fails to reopen a file, as ordered by inj_io_reopen_attach/ ], skip => $aio->no_faults);
 
 	# the server has all processes close their files before (PROCSIGNAL_BARRIER_SMGRRELEASE)
@@ -120,7 +120,7 @@ for_each_io_method('worker', sub {
 	# only while a worker executes a read does it say so
 	$aio->scenario('what an idle worker logs', with('', 60, sub ($t) {
 		wait_for_least($aio);
-		$aio->proves($t);
+		$aio->is_as_written($t);
 		$aio->alter_system(log_min_messages => 'debug1');
 		my @workers;
 		my $kill = sub { kill 'INT', @workers; wait_for_least($aio, @workers) };
@@ -155,6 +155,6 @@ for_each_io_method('worker', sub {
 		}
 		is(join(',', workers($aio)), join(',', @before), 'they are the same workers');
 		$aio->sql("SELECT modify_rel_block('$t', 7, zero => true)");
-		$aio->proves($t, except => 'block 7 has no row');
+		$aio->is_as_written($t, except => 'block 7 has no row');
 	}), log => [ qr/io worker LOG:  (?:page verification failed|invalid page in block 7)/, qr/alice ERROR:  invalid page in block 7/ ]);
 }, workers => $count);

@@ -53,7 +53,7 @@ with_each_io_method('io_uring; long: all', sub {
 	$aio->scenario('COPY FREEZE', with('alice', sub ($alice) {
 		my ($t, $file) = prepare($aio, 't', 50);
 		$alice->sql("BEGIN; TRUNCATE $t; COPY $t FROM '$file' (FREEZE); COMMIT");
-		$aio->proves($t, blocks => 50);
+		$aio->is_as_written($t, blocks => 50);
 		$aio->gives("SELECT all_visible, all_frozen FROM pg_visibility_map_summary('$t')", '50|50', 'all-visible and frozen') if !$aio->lacks('pg_visibility');
 		$aio->gives("SELECT count(*) FROM pg_check_frozen('$t')", 0, 'all are frozen indeed') if !$aio->lacks('pg_visibility');
 	}));
@@ -108,7 +108,7 @@ with_each_io_method('io_uring; long: all', sub {
 		$alice->sql("CALL add_pages('$t', 10, 29)");
 		for my $round (1, 2)
 		{
-			$aio->proves($t, session => $alice, blocks => 30);
+			$aio->is_as_written($t, session => $alice, blocks => 30);
 			$alice->sql("CALL add_pages('$u', 100 * $round, 100 * $round + 99)");
 			$alice->gives("SELECT count(*) FROM $u WHERE body = proof('$u', blk, 0)", 10 + 100 * $round, 'the rows of another table');
 		}

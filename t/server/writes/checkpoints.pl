@@ -38,9 +38,9 @@ for_each_io_method('io_uring; long: all', sub {
 		$alice->sql('SET client_min_messages = debug1');
 		$aio->evict($t, $alice);
 		$alice->notices;
-		$aio->holds_read_of($alice, "VACUUM FULL $t", relation => $t, pid => $alice->pid);
+		$aio->read_at_completion_wait($alice, "VACUUM FULL $t", relation => $t, pid => $alice->pid);
 		$aio->sql('CHECKPOINT') if $checkpoints;
-		$aio->release;
+		$aio->completion_continue;
 		$alice->ends;
 		# no view counts this
 		is(scalar(grep { /flushed relation because a checkpoint occurred concurrently/ } $alice->notices), $checkpoints, $checkpoints ? 'the session syncs the file' : 'without a checkpoint, it leaves that to the next one');
@@ -161,7 +161,7 @@ for_each_io_method('io_uring; long: all', sub {
 		my @requests = ('0+5 7+1 9+2', '11+2 30+1');
 		$aio->alter_system(checkpoint_flush_after => 256);
 		# sets hint bits
-		$aio->proves($_) for @tables;
+		$aio->is_as_written($_) for @tables;
 		$aio->sql('CHECKPOINT');
 		my ($checkpointer) = $aio->pids_of_type('checkpointer');
 		for my $seen (0, 1)
@@ -172,7 +172,7 @@ for_each_io_method('io_uring; long: all', sub {
 			}
 			is(written_by($aio, $checkpointer, $tables[$seen], sub { $aio->sql('CHECKPOINT') })->{''}{requests}, $requests[$seen], "the requests for $tables[$seen]");
 		}
-		$aio->proves($_) for @tables;
+		$aio->is_as_written($_) for @tables;
 	}, skip => $reason);
 
 	# nothing is left to write into the file then
