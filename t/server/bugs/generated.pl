@@ -14,10 +14,10 @@ for_each_io_method('worker; long: all', sub {
 			$aio->poll(sub { !kill 0, $alice->pid });
 		});
 		$aio->stop_with_sessions('QUIT');
-		my $starts = eval { $aio->comes_back; 1 } // 0;
+		my $starts = eval { $aio->start_with_sessions; 1 } // 0;
 		is($starts, $aio->has_bug('unlogged-rollback-crash') ? 0 : 1, 'the server starts after the crash');
 		like($aio->log_text($size), qr/FATAL:  .*could not create file "base[^"]*": File exists/, 'it does not, since a file is there') if !$starts;
-		$aio->comes_back if !$starts;
+		$aio->start_with_sessions if !$starts;
 		unlink $file, "${file}_init";
 	}), dies => 1, log => [ qr/startup FATAL:  (?:58P02: )?could not create file/, qr/postmaster LOG:  (?:startup process \(PID \d+\) exited with exit code 1|aborting startup)/ ]);
 
