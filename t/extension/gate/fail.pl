@@ -32,11 +32,14 @@ with_each_io_method('worker; long: all', sub {
 		$alice->gives("SELECT read_rel_block_ll('$t', $_)", '', "reads block $_") for 0, 1;
 		$alice->fails("SELECT read_rel_block_ll('$t', 2)", '58030', qr/blocks 2\.\.2/, 'fails to read block 2');
 		$alice->gives("SELECT read_rel_block_ll('$t', 2)", '', 'reads it');
-		$aio->sql("SELECT io_fail_end(); SELECT io_hold('$t'), io_fail('$t', -5)");
-		$alice->starts("SELECT read_rel_block_ll('$t', 7)");
-		$aio->io_held_count(1);
-		$aio->sql('SELECT io_hold_end(), io_release_all(), io_fail_end()');
-		$alice->raises('58030', qr/blocks 7\.\.7/, 'a read that was held fails all the same');
+		for my $release ('io_release_all()', 'io_release(pid, io_id)')
+		{
+			$aio->sql("SELECT io_fail_end(); SELECT io_hold('$t'), io_fail('$t', -5)");
+			$alice->starts("SELECT read_rel_block_ll('$t', 7)");
+			$aio->io_held_count(1);
+			$aio->sql("SELECT io_hold_end(), $release, io_fail_end() FROM io_held");
+			$alice->raises('58030', qr/blocks 7\.\.7/, 'a read that was held fails all the same');
+		}
 	}), log => qr/LOG:  could not read blocks/);
 
 	$aio->scenario('short reads of a stream are retried', with('alice', 48, sub ($alice, $t) {

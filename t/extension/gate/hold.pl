@@ -255,6 +255,14 @@ with_each_io_method('io_uring; long: all', sub {
 	}), leaves => 'nothing');
 
 	# of a catalog: a query that reads tables runs outside of the batch
+	# the server waits for reads that use a file's descriptor before it closes the file
+	$aio->scenario('a session that closes the file of its held read', with('alice', 20, sub ($alice, $t) {
+		$aio->sql("SELECT io_hold('$t')");
+		$alice->gives("SELECT read_rel_block_ll('$t', 3, wait_complete => false, smgrreleaseall => true)", '', 'goes on');
+		$aio->io_held_count(1);
+		$aio->end_filters;
+	}), skip => $aio->method eq 'sync' && 'with sync the session waits for each read');
+
 	$aio->scenario('a synchronous read in a batch', with('alice', 20, sub ($alice, $t) {
 		my $oid = $aio->sql('SELECT min(oid) FROM pg_conversion');
 		$aio->evict($t, $alice);
