@@ -54,11 +54,12 @@ for_each_io_method('worker; long: all', sub {
 		$aio->evict($t);
 	}), each => [ sort keys %calls ]);
 
-	$aio->scenario('a pin that stays', with('alice bob', 4, sub ($alice, $bob, $t) {
+	$aio->scenario('a pin that stays', with_kind('alice bob', 4, sub ($alice, $bob, $t, $kind) {
+		my $evicts = $kind ? $alice : $bob;
 		$alice->sql("BEGIN; DECLARE c CURSOR FOR SELECT ctid FROM $t; FETCH c");
-		$bob->sql("SELECT evict_rel('$t')");
-		$bob->warns(qr/blocks? of relation "t" (?:is|are) pinned and stay/);
-		$alice->fails("SELECT modify_rel_block('$t', 0)", '55006', qr/block 0 of relation "t" is in use/, 'is in use, even if by the same session');
+		$evicts->sql("SELECT evict_rel('$t')");
+		$evicts->warns(qr/blocks? of relation "\w+" (?:is|are) pinned and stay/);
+		$alice->fails("SELECT modify_rel_block('$t', 0)", '55006', qr/block 0 of relation "\w+" is in use/, 'is in use, even if by the same session');
 		$alice->sql('ROLLBACK');
-	}), leaves => 'COMPLETED_SHARED');
+	}), each => [ '', 'TEMP' ], leaves => 'COMPLETED_SHARED');
 }, leaves => 'nothing');
