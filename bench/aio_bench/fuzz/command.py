@@ -36,7 +36,7 @@ def draw(seed: int, methods: Sequence[str], faults: bool) -> Script:
     method = drawn.choice(methods)
     settings, shape = draw_settings(drawn, method), draw_shape(drawn)
     setup = draw_setup(drawn, shape)
-    return Script(seed, method, settings, shape, tuple(setup), tuple(Grammar(drawn, shape, faults).steps(drawn.randrange(2, 5), drawn.choice((40, 100, 200)))))
+    return Script(seed, method, settings, shape, tuple(setup), tuple(Grammar(drawn, shape, faults).steps(drawn.randrange(1, 4), drawn.choice((30, 60, 150)))))
 
 
 def make_parser() -> argparse.ArgumentParser:

@@ -30,7 +30,7 @@ EXTENSIONS = ("test_aio", "pg_buffercache", "pg_prewarm", "amcheck", "pgstattupl
 #: what a server draws from; the default is what most runs have
 CHOICES: dict[str, tuple[str, ...]] = {
     "shared_buffers": ("1MB", "2MB", "2MB", "8MB", "32MB"),
-    "temp_buffers": ("100", "100", "256", "1024", "1200MB"),
+    "temp_buffers": ("100", "256", "1200MB"),
     "io_max_concurrency": ("1", "2", "8", "64"),
     "io_workers": ("1", "2", "3", "8"),
     "io_combine_limit": ("1", "2", "7", "16", "32", "128"),
@@ -87,7 +87,7 @@ def draw_settings(random: Random, method: str) -> dict[str, str]:
         settings["shared_preload_libraries"] = "test_aio, pg_prewarm"
     if random.random() < 0.25:
         settings |= {"wal_level": "minimal", "max_wal_senders": "0"}
-    elif random.random() < 0.3:
+    elif random.random() < 0.5:
         settings["summarize_wal"] = "on"
     # a stream is to have a few buffers in the smallest pool
     if settings.get("shared_buffers") == "1MB":

@@ -418,17 +418,22 @@ class Driver:
         for fault in (0, 1) if self.cluster.below else ():
             self.cluster.below.fail(fault, 0)
 
-    def down(self, how: str) -> None:
+    def down(self, how: str, victim: int = 0) -> None:
         self.mend()
         self.killed = True
         self.crashed = how != "restart"
         pids = [(session, session.connection.pid, session.step) for session in self.sessions]
         if how == "kill":
-            pid = self.sessions[0].connection.pid
+            victims = [row[0] for row in self.ask(f"SELECT pid FROM pg_stat_activity WHERE backend_type IN {oracles.SERVANTS} OR pid = ANY ('{{{','.join(str(pid) for _, pid, _ in pids)}}}') ORDER BY backend_type, pid")]
+            # one that has just gone cannot be killed
             with suppress(psycopg.Error):
-                self.observer().execute(f"COPY (SELECT 1) TO PROGRAM 'kill -9 {pid}'")
+                for pid in victims[victim % len(victims):] + victims:
+                    with suppress(psycopg.errors.ExternalRoutineException):
+                        self.observer().execute(f"COPY (SELECT 1) TO PROGRAM 'kill -9 {pid}'")
+                        break
             for session in self.sessions:
-                wait_for(partial(self.is_lost, session), STUCK)
+                if not wait_for(partial(self.is_lost, session), STUCK):
+                    self.fail(f"s{session.number} goes on after process {pid} was killed\n{self.who_waits()}")
             self.cluster.wait_until_up()
         else:
             spaces = set() if how == "crash" else self.spaces()
@@ -437,8 +442,9 @@ class Driver:
                 self.while_down()
             elif self.cluster.below and self.script.settings.get("fsync", "on") == "on":
                 self.cluster.below.lose_power()
+            loaded = self.loaded()
             self.cluster.start(self.cluster.settings)
-            if lost := spaces - self.prewarmed():
+            if spaces and (lost := spaces - self.prewarmed(loaded)):
                 self.fail(f"autoprewarm has not loaded blocks of the tablespaces {lost}")
         self.observer().execute(OBSERVER)
         for session, _, running in pids:
@@ -452,11 +458,14 @@ class Driver:
         """Returns the tablespaces of which many blocks are in the cache."""
         return {row[0] for row in self.ask("SELECT reltablespace FROM pg_buffercache WHERE relfilenode <> pg_relation_filenode('heap2') GROUP BY 1 HAVING count(*) > 20")}
 
-    def prewarmed(self) -> set[int]:
+    def loaded(self) -> int:
+        """Returns how often autoprewarm has come to its end."""
+        return self.cluster.log.read_text(errors="replace").count("autoprewarm successfully prewarmed")
+
+    def prewarmed(self, before: int) -> set[int]:
         """Waits for autoprewarm; returns the tablespaces of which blocks are in the cache, or may be."""
-        wait_for(lambda: not self.ask("SELECT 1 FROM pg_stat_activity WHERE backend_type = 'autoprewarm worker'"), 10, 0.02)
+        done = self.script.settings.get("pg_prewarm.autoprewarm") == "on" and wait_for(lambda: self.loaded() > before, 10, 0.02)
         [(free,)] = self.ask("SELECT buffers_unused FROM pg_buffercache_summary()")
-        done = re.search("successfully prewarmed", self.cluster.log.read_text(errors="replace"))
         return {row[0] for row in self.ask("SELECT DISTINCT reltablespace FROM pg_buffercache" if free > 100 and done else "SELECT oid FROM pg_tablespace")}
 
     def while_down(self) -> None:
@@ -490,7 +499,7 @@ class Driver:
 
     def do_kill(self, step: Step) -> None:
         self.trail.append(str(step))
-        self.down("kill")
+        self.down("kill", *step.effect)
 
 
 def step_text(step: Step | None) -> str:

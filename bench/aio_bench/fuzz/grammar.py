@@ -344,7 +344,7 @@ class Grammar:
                     yield Step(-1, "watch", "", (self.one(1, 5),))
                 if faults and self.random.random() < 0.1:
                     yield self.fault()
-            if phase == phases - 1 or self.random.random() < 0.3:
-                yield Step(-1, self.one("crash", "restart", "kill"), "", (self.random.randrange(OWNERS),))
+            if phase == phases - 1 or self.random.random() < 0.5:
+                yield Step(-1, self.one("crash", "restart", "kill"), "", (self.random.randrange(100),))
             yield Step(-1, "check", "", (phase,))
             yield Step(-1, "probe", "", (self.random.randrange(1 << 30),))

@@ -128,7 +128,7 @@ def processes(driver: "Driver") -> None:
 
 
 #: again and again, for what a view shows lasts for microseconds
-WATCH = """DO $$ DECLARE found text; BEGIN FOR i IN 1..60 LOOP
+WATCH = """DO $$ DECLARE found text; BEGIN FOR i IN 1..30 LOOP
 SELECT string_agg(a::text, ' ') INTO found FROM pg_aios a WHERE operation NOT IN ('invalid', 'readv', 'writev') OR target NOT IN ('invalid', 'smgr');
 IF found IS NOT NULL THEN RAISE 'pg_aios: %', found; END IF; {}
 END LOOP; END $$"""
