@@ -83,7 +83,8 @@ class Grammar:
             file = f"{{directory}}/copy{me}"
             # from one partition to the other with each row
             order = " ORDER BY i % 400" if table == "parts" else ""
-            return Step(me, "sql", f"COPY (SELECT {row} FROM {fresh}{order}) TO '{file}'{(how := self.one('', ' (FORMAT binary)', ' (FORMAT csv)'))};"
+            # COPY's snapshot is older than its lock: it would not see the rows of a table that ALTER TABLE has just rewritten
+            return Step(me, "sql", f"LOCK TABLE {table} IN ROW EXCLUSIVE MODE; COPY (SELECT {row} FROM {fresh}{order}) TO '{file}'{(how := self.one('', ' (FORMAT binary)', ' (FORMAT csv)'))};"
                         f" COPY {table} FROM '{file}'{how}", ("insert", table, low, high, version))
         condition = self.predicate(change=True)
         if kind == "delete":
