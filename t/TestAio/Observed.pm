@@ -19,6 +19,8 @@ Counters and states, WAL, reads and pages are lines that begin with a word:
 	io, table, index, block, database
 		a counter of pg_stat_io, pg_stat_all_tables, pg_stat_all_indexes, pg_statio_all_*, pg_stat_database
 	class	what pg_class says of a relation, and the sizes of its forks
+	file	pages of a fork for which the file system has no blocks
+	call	what a process asks of the kernel about a fork: system calls, with their pages, and how often
 	pool	pages in the buffer pool, of these so many dirty; pages by usage count
 	wal	WAL records about relations, with their blocks
 	trace	reads, as first block + number of blocks, in their order
@@ -32,6 +34,7 @@ use warnings FATAL => 'all';
 
 use Digest::MD5 qw(md5_hex);
 use PostgreSQL::Test::Utils qw(slurp_file);
+use TestAio::Kernel;
 
 # What is kept as it is: so many rows and pages, and so many characters of a list of blocks.  The
 # rest becomes a digest.
@@ -113,6 +116,8 @@ sub observe ($class, $aio)
 sub begin ($self)
 {
 	my $aio = $self->{aio};
+	$self->{calls} = {};
+	$self->watch_calls('checkpointer', $aio->pids_of_type('checkpointer'));
 	# one plan for all looks
 	$aio->sql("$named; SET plan_cache_mode = force_generic_plan; PREPARE look AS $self->{query}");
 	# the first look reads catalogs
@@ -127,10 +132,16 @@ sub look ($self)
 {
 	my $aio = $self->{aio};
 	my %seen = map { my ($word, $name, $value) = split /\|/; ("$word $name" => $value) } split /\n/, $aio->sql('EXECUTE look');
-	for (split /\n/, $aio->sql('SELECT pg_relation_filenode(oid), name FROM named WHERE pg_relation_filenode(oid) IS NOT NULL'))
+	for (split /\n/, $aio->sql('SELECT pg_relation_filenode(oid), name, pg_relation_filepath(oid) FROM named WHERE pg_relation_filenode(oid) IS NOT NULL'))
 	{
-		my ($file, $name) = split /\|/;
+		my ($file, $name, $path) = split /\|/;
 		$self->{files}{$file} //= $name;
+		for my $fork (qw(main fsm vm init))
+		{
+			my ($size, $blocks) = (stat $aio->node->data_dir . "/$path" . ($fork eq 'main' ? '' : "_$fork"))[ 7, 12 ];
+			my $holes = int(($size // 0) / 8192 - ($blocks // 0) / 16);
+			$seen{"file $name $fork"} = "$holes pages without blocks" if $holes > 0;
+		}
 	}
 	$self->{seen} = \%seen;
 	return \%seen;
@@ -251,6 +262,35 @@ sub reads ($self)
 	return map { "trace $_->[0]: " . _blocks(@$_[ 1 .. $#$_ ]) } @lines;
 }
 
+# Has the system calls of a process about files written down, until it ends.
+sub watch_calls ($self, $name, $pid)
+{
+	return if $self->{no_strace} //= defined no_strace();
+	my $log = $self->{aio}->node->basedir . "/calls.$pid";
+	watch($pid, 'pread64,preadv,pwrite64,pwritev,?fadvise64,?fallocate,ftruncate,fsync,fdatasync', $log);
+	open $self->{calls}{$name}, '<', $log or die "$log: $!";
+	return;
+}
+
+# Lines about the system calls since the last time.
+sub calls ($self)
+{
+	my %count;
+	for my $who (sort keys %{ $self->{calls} // {} })
+	{
+		my $log = $self->{calls}{$who};
+		seek $log, 0, 1;
+		while (<$log>)
+		{
+			my ($call, $file, $fork, $size, $result) = m{^(\w+)\(\d+<[^>]*/(?:t\d+_)?(\d+)(?:_(\w+))?(?:\.\d+)?>.*?(?:, (\d+))?(?:, POSIX_\w+)?\)\s+= (\d+)} or next;
+			my $name = $self->{files}{$file} // next;
+			$size = $result if $call =~ /^p(?:read|write)/;
+			$count{ "call $who $name " . ($fork // 'main') }{ $call . (defined $size ? ' of ' . $size / 8192 : '') }++;
+		}
+	}
+	return map { my $calls = $count{$_}; "$_: " . join ', ', map { "$calls->{$_} $_" } sort keys %$calls } sort keys %count;
+}
+
 # Lines about what differs between two looks.
 sub changes ($before, $after, $sums_only = undef)
 {
@@ -260,7 +300,7 @@ sub changes ($before, $after, $sums_only = undef)
 		my ($word, $whose, $counter) = $key =~ /^((\w+).*) (\w+)$/ ? ($2, $1, $3) : $key =~ /^(\w+)/;
 		my ($from, $to) = map { $_->{$key} } $before, $after;
 		next if ($from // '') eq ($to // '');
-		if ($states{$word}) { push @lines, "$key: " . ($to // 'none') if !($sums_only && $word eq 'pool'); next }
+		if ($states{$word} || $word eq 'file') { push @lines, "$key: " . ($to // 'none') if !($sums_only && $word eq 'pool'); next }
 		my $change = ($to // 0) - ($from // 0);
 		# how the processes cut the blocks into reads, and who finds a block in the pool, is luck
 		next if $change == 0 || $sums_only && ($word eq 'io' || $counter =~ /_blks_(?:hit|read)$/);

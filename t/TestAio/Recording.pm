@@ -50,6 +50,7 @@ use PostgreSQL::Test::Utils qw(slurp_file);
 use TestAio;
 use TestAio::Difference;
 use TestAio::Observed;
+use TestAio::Kernel;
 use TestAio::Required;
 use TestAio::Wire;
 use Test::More;
@@ -103,6 +104,7 @@ sub _session ($self, $name)
 	return $self->{sessions}{$name} //= do {
 		my $session = $self->{aio}->session($name);
 		$session->sql('SET search_path = recorded, public; SET client_min_messages = log; SET max_parallel_maintenance_workers = 0');
+		$self->watch_calls($name, $session->pid);
 		$session;
 	};
 }
@@ -309,7 +311,8 @@ sub _statement ($self, $statement)
 	@changes = grep { !m{^io $name/relation/normal:} } @changes if $self->{extends_catalogs}{$name};
 	$self->{extends_catalogs}{$name} = 0 if !$session->in_transaction;
 	push @lines, @changes, { from => $from, to => $to, sums_only => $sums_only, records => {} };
-	push @lines, $self->reads if !$sums_only;
+	my @calls = $self->calls;
+	push @lines, $self->reads, @calls if !$sums_only;
 	return ($name eq 'alice' ? '' : "$name: ") . $sql, @lines;
 }
 
@@ -327,7 +330,7 @@ sub recorded ($aio, $name)
 	my @waiting = grep { !$self->{sessions}{$_}->has_ended } sort keys %{ $self->{sessions} };
 	die "$name: nobody has waited for the end of @waiting\n" if @waiting;
 	$self->fill_in_wal(@parts);
-	my %lacks = (trace => $aio->lacks('trace'), pool => $aio->lacks('pg_buffercache'));
+	my %lacks = (trace => $aio->lacks('trace'), pool => $aio->lacks('pg_buffercache'), call => no_strace());
 	return {
 		version => $aio->setting('server_version'),
 		lacks => { map { defined $lacks{$_} ? ($_ => 1) : () } keys %lacks },
