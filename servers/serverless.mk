@@ -6,7 +6,7 @@ own_server := $(if $(filter environment command,$(firstword $(origin PG_CONFIG))
 CC := $(if $(filter default,$(origin CC)),gcc,$(CC))
 # the command line's variables are the scripts' environment already; to overrule the server's
 # Makefiles, those that concern compiling must be on the command lines of the makes inside, too
-MAKEOVERRIDES := $(subst @@,\ ,$(filter $(addsuffix =%,with_llvm CC CLANG CFLAGS CPPFLAGS LDFLAGS),$(subst \ ,@@,$(MAKEOVERRIDES))))
+MAKEOVERRIDES := $(subst @@,\ ,$(filter $(addsuffix =%,with_llvm CC CLANG CFLAGS CPPFLAGS LDFLAGS includedir_server),$(subst \ ,@@,$(MAKEOVERRIDES))))
 
 ifeq ($(own_server),)
 # the first that has assertions and injection points
@@ -56,7 +56,7 @@ help:
 # make servers         set up the usual servers; "servers/provide --list" shows them
 # make structure       which files of src/ use which; fails on a circle
 # make strict          compile with warnings as errors, also as where there is no Linux;
-#                      CC=clang or gcc
+#                      CC=clang or gcc, or a cross compiler with includedir_server=DIR
 # make indent          format the C sources as PostgreSQL's pgindent does, Perl by perltidy
 # make dist            make build/dist/test_aio-VERSION.zip, as PGXN wants it
 # make deb             as root: build, check, install and test the Debian packages
