@@ -123,7 +123,7 @@ deb:
 
 clean:
 	rm -f test_aio.so .built_for src/*.o src/*/*.o src/*.bc src/*/*.bc
-	rm -rf results regression.diffs regression.out tmp_check output_iso log
+	rm -rf results regression.diffs regression.out tmp_check output_iso log .deps
 
 distclean: clean
 	rm -rf build
