@@ -77,9 +77,9 @@ configure_server() {
 parts_used=(
 	src/include src/port src/common src/backend src/backend/utils/mb/conversion_procs src/backend/snowball
 	src/backend/replication/{libpqwalreceiver,pgoutput} src/timezone src/interfaces/libpq src/pl/plpgsql/src
-	src/bin/{initdb,pg_basebackup,pg_checksums,pg_config,pg_controldata,pg_ctl,pg_resetwal,pg_waldump,pgbench,psql,scripts}
+	src/bin/{initdb,pg_basebackup,pg_checksums,pg_config,pg_controldata,pg_ctl,pg_resetwal,pg_waldump,pgbench,psql}
 	src/test/{regress,perl} src/makefiles config
-	contrib/{amcheck,bloom,dblink,pageinspect,pg_buffercache,pg_freespacemap,pg_prewarm,pg_visibility,pg_walinspect,pgstattuple}
+	contrib/{amcheck,bloom,pageinspect,pg_buffercache,pg_freespacemap,pg_prewarm,pg_visibility,pg_walinspect,pgstattuple}
 )
 
 # make_parts DIRECTORY SOURCE TARGET [VARIABLE…]: in the parts that this version has.  Programs, modules and pg_regress lie
@@ -108,7 +108,7 @@ in_build() {
 	mapfile -t environment < <(server_environment "$name")
 	step "$phase" "$log" \
 		as_ordinary_user --read "$source_dir" --write "$build" --write "$cache/ccache" \
-		env HOME="$build" PATH="/usr/lib/ccache:$PATH" CCACHE_DIR="$cache/ccache" CCACHE_BASEDIR="$cache" CCACHE_NOHASHDIR=1 COPT="${COPT:-}" "${environment[@]}" \
+		env HOME="$build" PATH="/usr/lib/ccache:$PATH" CCACHE_DIR="$cache/ccache" CCACHE_BASEDIR="$cache" CCACHE_NOHASHDIR=1 CCACHE_DEPEND=1 COPT="${COPT:-}" "${environment[@]}" \
 		bash -c '. "$1/servers/compiled.sh"; "$2_server" "${@:3}"' - "$source_dir" "$phase" "$build" "$build/source" "${@:4}"
 }
 
