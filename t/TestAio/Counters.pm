@@ -6,7 +6,7 @@ TestAio::Counters - what statements add to the server's counters, and what EXPLA
 
 =head1 SYNOPSIS
 
-	my $read = sub { $alice->sql("SELECT read_rel_block_ll('$t', 3)") };
+	my $read = sub { $alice->sql("SELECT count(*) FROM read_buffers('$t', 3, 1)") };
 	is($aio->io_during($alice, 'relation/normal', $read), '1/8192', 'reads and bytes of pg_stat_io');
 	$aio->adds_io($alice, 'relation/vacuum', $read, {}, 'reads nothing for VACUUM');
 	my $found = explained($alice, 'BUFFERS', "SELECT count(*) FROM $t");

@@ -6,9 +6,9 @@ TestAio::Difference - what differs between the recordings of two servers (TestAi
 
 =head1 SYNOPSIS
 
+	use TestAio::Difference;
 	my @recordings = map { TestAio::Difference::parse("server $_\n\n=== SELECT 1\n---\nrow $_\n") } qw(18.5 18.6);
-	my @found = differences(@recordings, 'scans');
-	print map { "$_\n" } summary(@found);
+	print map { "$_\n" } summary(differences(@recordings, 'scans'));
 
 Of two major versions only what is promised is compared: rows, errors and warnings, but not plans.  t/recordings/expected
 has the differences that are known and intended.  servers/compare runs this file; it needs no module of the server's.

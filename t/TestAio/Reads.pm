@@ -11,9 +11,9 @@ TestAio::Reads - the SQL functions that hold, fail, slow and trace reads, as met
 	$aio->at_completion_wait(1);
 	$aio->completion_continue;
 	$alice->ends;
-	$aio->io_fail($t, 'EIO', times => 1) if !$aio->lacks('gate');
-	$aio->io_trace_during($t, sub { $bob->starts("SELECT read_rel_block_ll('$t', 4)")->wait_for_end });
-	$aio->io_trace_shows('blockno, result', $aio->lacks('gate') ? '4|OK' : '4|ERROR');
+	$aio->io_fail($t, 'EIO', blockno => 4);
+	$bob->fails("SELECT read_rel_block_ll('$t', 4)", '58030', qr/could not read/, 'fails');
+	$aio->io_fail_end;
 
 Names and arguments are those of the SQL functions: values, then names and values; completion_wait(), short_read_attach()
 and so on are inj_io_completion_wait(), inj_io_short_read_attach().  These faults work on every server: the I/O gate

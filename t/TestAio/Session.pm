@@ -11,7 +11,7 @@ TestAio::Session - a named session of a scenario; a statement can be started wit
 	$alice->waits($aio->pause, 'advisory');
 	$aio->resume;
 	$alice->returns('', 'goes on');
-	$alice->sql("DO $$ BEGIN RAISE WARNING 'look'; END $$");
+	$alice->sql("DO 'BEGIN RAISE WARNING ''look''; END'");
 	$alice->warns(qr/look/);
 
 =cut
