@@ -3,7 +3,6 @@ package TestAio::Observed;
 =head1 NAME
 
 TestAio::Observed - what a recording sees of a server
-
 =head1 SYNOPSIS
 
 	my $observed = TestAio::Observed->observe($aio);
@@ -19,7 +18,7 @@ Counters and states, WAL, reads and pages are lines that begin with a word:
 	io, table, index, block, database
 		a counter of pg_stat_io, pg_stat_all_tables, pg_stat_all_indexes, pg_statio_all_*, pg_stat_database
 	class	what pg_class says of a relation, and the sizes of its forks
-	file	pages of a fork for which the file system has no blocks
+	file	pages of a fork, or of a database of the script, for which the file system has no blocks
 	call	what a process asks of the kernel about a fork: system calls, with their pages, and how often
 	pool	pages in the buffer pool, of these so many dirty; pages by usage count
 	wal	WAL records about relations, with their blocks
@@ -127,6 +126,14 @@ sub begin ($self)
 	return;
 }
 
+# How many pages of a file the file system has no blocks for.
+sub _holes ($self, $path)
+{
+	my ($size, $blocks) = (stat $self->{aio}->node->data_dir . "/$path")[ 7, 12 ];
+	my $holes = int(($size // 0) / 8192 - ($blocks // 0) / 16);
+	return $holes > 0 ? $holes : 0;
+}
+
 # Looks at all counters and states.
 sub look ($self)
 {
@@ -138,10 +145,14 @@ sub look ($self)
 		$self->{files}{$file} //= $name;
 		for my $fork (qw(main fsm vm init))
 		{
-			my ($size, $blocks) = (stat $aio->node->data_dir . "/$path" . ($fork eq 'main' ? '' : "_$fork"))[ 7, 12 ];
-			my $holes = int(($size // 0) / 8192 - ($blocks // 0) / 16);
-			$seen{"file $name $fork"} = "$holes pages without blocks" if $holes > 0;
+			my $holes = $self->_holes($path . ($fork eq 'main' ? '' : "_$fork"));
+			$seen{"file $name $fork"} = "$holes pages without blocks" if $holes;
 		}
+	}
+	for (split /\n/, $aio->sql('SELECT oid, datname FROM pg_database WHERE oid >= 16384'))
+	{
+		my ($oid, $name) = split /\|/;
+		$seen{"file database $name"} = (grep { $self->_holes($_) } map { m{(base/.*)} } glob $aio->node->data_dir . "/base/$oid/*") ? 'sparse' : 'dense';
 	}
 	$self->{seen} = \%seen;
 	return \%seen;

@@ -37,6 +37,7 @@ In place of a statement there may be
 
 	\restart, \crash	stops the server and starts it again
 	\pages RELATION		a checkpoint, and what is in the relation's files then
+	\database NAME		ends all sessions, and copies the database
 	\write RELATION BLOCK OFFSET HEX	evicts the relation and writes these bytes into a block's file
 
 =cut
@@ -273,6 +274,14 @@ sub _statement ($self, $statement)
 	}
 	return $sql, $self->pages(@$arguments), TestAio::Observed::changes($before, $self->look) if $command eq 'pages';
 	return $sql, $self->_write(@$arguments) if $command eq 'write';
+	if ($command eq 'database')
+	{
+		# nobody else may be connected to the template
+		$aio->end_sessions;
+		$self->{sessions} = {};
+		$aio->sql("CREATE DATABASE $arguments->[0] TEMPLATE postgres STRATEGY wal_log");
+		return $sql, grep { /^file / } TestAio::Observed::changes($before, $self->look);
+	}
 	die "$sql: there is no such command\n" if $command;
 	my $session = $self->_session($name);
 	$aio->sql("SELECT io_trace_stop(), io_trace_reset(), io_trace_start(pid => ${\$session->pid})") if $aio->{has_trace} && !$sums_only;

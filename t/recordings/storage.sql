@@ -116,3 +116,7 @@ SELECT nextval('useq');
 \pages u_btree
 \pages u_brin
 \pages u_gin
+-- a copy of a database
+\database copied
+-- sums only
+DROP DATABASE copied;
