@@ -121,6 +121,13 @@ AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 COMMENT ON FUNCTION read_rel_block_ll(regclass, int, int, bool, bool, bool, bool, bool) IS
 'read consecutive blocks by one asynchronous read that is built by hand';
 
+CREATE FUNCTION write_rel_block_ll(rel regclass, blockno int, nblocks int DEFAULT 1)
+RETURNS void
+AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
+
+COMMENT ON FUNCTION write_rel_block_ll(regclass, int, int) IS
+'write consecutive blocks by one asynchronous write that is built by hand';
+
 CREATE FUNCTION read_buffers(rel regclass, startblock int4, nblocks int4,
 	OUT blockoff int4, OUT blocknum int4, OUT io_reqd bool,
 	OUT foreign_io bool, OUT nblocks int4, OUT buf int4[])

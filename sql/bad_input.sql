@@ -19,7 +19,7 @@ END $$;
 CREATE FUNCTION attempt_all(rel text) RETURNS TABLE (attempts bigint, outcome text) LANGUAGE sql AS $$
 	SELECT count(*), attempt(format(call, quote_literal(rel))) FROM unnest(ARRAY[
 		'grow_rel(%s, 1)', 'modify_rel_block(%s, 0)', 'evict_rel(%s)', 'invalidate_rel_block(%s, 0)',
-		'buffer_create_toy(%s, 0)', 'buffer_state(%s, 0)', 'read_rel_block_ll(%s, 0)', 'read_buffers(%s, 0, 1)',
+		'buffer_create_toy(%s, 0)', 'buffer_state(%s, 0)', 'read_rel_block_ll(%s, 0)', 'write_rel_block_ll(%s, 0)', 'read_buffers(%s, 0, 1)',
 		'start_read_buffers(%s, 0, 1)', 'read_stream_for_blocks(%s, ''{0}'')', 'read_stream_run(%s, ''{0}'')']) call
 	GROUP BY 2 ORDER BY 2
 $$;
@@ -50,7 +50,7 @@ SELECT count(*) FROM read_stream_for_blocks('bad_heap', NULL);
 -- blocks outside of the fork
 SELECT attempt(format(call, b)) AS outcome, string_agg(call, ' ' ORDER BY call COLLATE "C") FROM unnest(ARRAY[
 	'modify_rel_block(''bad_heap'', %s)', 'invalidate_rel_block(''bad_heap'', %s)', 'buffer_create_toy(''bad_heap'', %s)', 'buffer_state(''bad_heap'', %s)',
-	'read_rel_block_ll(''bad_heap'', %s)', 'read_rel_block_ll(''bad_heap'', %s, nblocks => 2)', 'read_buffers(''bad_heap'', %s, 2)', 'start_read_buffers(''bad_heap'', %s, 2)',
+	'read_rel_block_ll(''bad_heap'', %s)', 'read_rel_block_ll(''bad_heap'', %s, nblocks => 2)', 'write_rel_block_ll(''bad_heap'', %s)', 'read_buffers(''bad_heap'', %s, 2)', 'start_read_buffers(''bad_heap'', %s, 2)',
 	'read_stream_for_blocks(''bad_heap'', ''{0,%s}'')', 'read_stream_run(''bad_heap'', ''{0,%s}'')']) call,
 	unnest(ARRAY[-1, 200, 2147483647, -2147483648]) b
 GROUP BY outcome, b ORDER BY b, outcome;
@@ -62,7 +62,7 @@ SELECT grow_rel('bad_empty', 1), pg_relation_size('bad_empty') / current_setting
 -- counts of zero, below, beyond the limit
 SELECT attempt(format('grow_rel(''bad_heap'', %s)', n)) AS outcome, string_agg(n::text, ' ' ORDER BY n) FROM unnest(ARRAY[0, -1, 131073, 2147483647, -2147483648]) n GROUP BY outcome;
 SELECT call, regexp_replace(attempt(format(call, n)), '\d+$', 'N') AS outcome, string_agg(n::text, ' ' ORDER BY n)
-FROM unnest(ARRAY['read_rel_block_ll(''bad_heap'', 0, nblocks => %s)', 'read_buffers(''bad_heap'', 0, %s)', 'start_read_buffers(''bad_heap'', 0, %s)']) call,
+FROM unnest(ARRAY['read_rel_block_ll(''bad_heap'', 0, nblocks => %s)', 'write_rel_block_ll(''bad_heap'', 0, %s)', 'read_buffers(''bad_heap'', 0, %s)', 'start_read_buffers(''bad_heap'', 0, %s)']) call,
 	unnest(ARRAY[0, -1, 129, 2147483647, -2147483648]) n
 GROUP BY call, outcome ORDER BY call, outcome;
 SELECT pg_relation_size('bad_heap') / current_setting('block_size')::int AS blocks;

@@ -59,6 +59,13 @@ SELECT evict_rel(rel), read_rel_block_ll(rel, 0), evict_rel(rel) FROM unnest(ARR
 SELECT blockoff, blocknum, io_reqd, foreign_io, nblocks, buf[1] < 0 AS local FROM read_buffers('reads_temp', 2, 3);
 SELECT count(*), count(*) FILTER (WHERE body = repeat(md5(blk::text), 250)) AS right FROM reads_temp;
 
+-- a write by AIO: changed blocks are clean then, and as they were
+DELETE FROM reads_heap WHERE blk IN (3, 5);
+SELECT write_rel_block_ll('reads_heap', 2, nblocks => 5);
+SELECT count(*) FROM generate_series(2, 6) b, buffer_state('reads_heap', b) WHERE 'DIRTY' = ANY (flags);
+SELECT count(*) FROM reads_heap;
+SELECT write_rel_block_ll('reads_temp', 0);
+
 DROP MATERIALIZED VIEW reads_matview;
 DROP TABLE reads_heap, reads_unlogged, reads_temp;
 DROP SEQUENCE reads_sequence;

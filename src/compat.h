@@ -72,8 +72,11 @@ start_buffer_io(Buffer buffer, bool for_input, bool wait)
 #endif
 }
 
+/* From 19 on, a page that is being written does not change. */
 #if PG_VERSION_NUM < 190000
 #define PageSetChecksum(page, blkno) PageSetChecksumInplace(page, blkno)
+#else
+#define BM_JUST_DIRTIED 0
 #endif
 
 /* From 19 on, reads can join another session's I/O; streams can pause, and count waits. */

@@ -21,23 +21,23 @@ PG_FUNCTION_INFO_V1(stage_reads);
 /* how often to look at an advisory lock, in milliseconds */
 #define LOCK_LOOK_EVERY 10
 
-static void
-start_block_io(Relation rel, BlockNumber first, const Buffer *buffers, int nblocks)
+void
+start_block_io(Relation rel, BlockNumber first, const Buffer *buffers, int nblocks, bool for_input)
 {
 	for (int i = 0; i < nblocks; i++)
 	{
-		if (start_buffer_io(buffers[i], true, false))
+		if (start_buffer_io(buffers[i], for_input, false))
 			continue;
 		/* before the client is told, which may not read */
 		for (int j = 0; j < i && !BufferIsLocal(buffers[j]); j++)
 			TerminateBufferIO(get_buffer_descriptor(buffers[j]), false, 0, true, false);
 		ereport(ERROR, errcode(ERRCODE_OBJECT_IN_USE),
-				errmsg("block %u of relation \"%s\" is being read by another session",
-					   first + i, RelationGetRelationName(rel)));
+				errmsg("block %u of relation \"%s\" is being %s by another session",
+					   first + i, RelationGetRelationName(rel), for_input ? "read" : "written"));
 	}
 }
 
-static void
+void
 check_combinable(Relation rel, int32 blockno, int32 nblocks)
 {
 	check_range("nblocks", nblocks, 1, Min(PG_IOV_MAX, io_max_combine_limit));
@@ -113,7 +113,7 @@ read_rel_block_ll(PG_FUNCTION_ARGS)
 	if (enters_batch)
 		pgaio_enter_batchmode();
 	ioh = pgaio_io_acquire(CurrentResourceOwner, result);
-	start_block_io(rel, blockno, buffers, nblocks);
+	start_block_io(rel, blockno, buffers, nblocks, true);
 	stage_read(ioh, rel, blockno, buffers, nblocks, zero_on_error, &iow);
 	for (int i = 0; i < nblocks; i++)
 		ReleaseBuffer(buffers[i]);

@@ -70,6 +70,10 @@ extern IoTime buffer_io_end(int pid, IoTime now);
 extern void stage_read(PgAioHandle *ioh, Relation rel, BlockNumber first, const Buffer *buffers,
 					   int nblocks, bool zero_on_error, PgAioWaitRef *iow);
 
+/* reads.c: for a write that is made by hand, too */
+extern void start_block_io(Relation rel, BlockNumber first, const Buffer *buffers, int nblocks, bool for_input);
+extern void check_combinable(Relation rel, int32 blockno, int32 nblocks);
+
 /* handles.c: batch mode around functions that wait for what they start */
 extern bool leave_batch(void);
 extern void enter_batch_again(bool was_open);
