@@ -299,12 +299,13 @@ CREATE FUNCTION io_hold(rel regclass DEFAULT NULL,
 	skip int DEFAULT 0,
 	times int DEFAULT NULL,
 	keep bool DEFAULT false,
-	everybody bool DEFAULT false)
+	everybody bool DEFAULT false,
+	op text DEFAULT 'read')
 RETURNS int4
 AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
 
-COMMENT ON FUNCTION io_hold(regclass, int8, text, int, int, int, bool, bool) IS
-'hold matching reads until they are released; return the number of the filter';
+COMMENT ON FUNCTION io_hold(regclass, int8, text, int, int, int, bool, bool, text) IS
+'hold matching reads, or other operations, until they are released; return the number of the filter';
 
 CREATE FUNCTION io_hold_end(filter int DEFAULT NULL, everybody bool DEFAULT false)
 RETURNS int4
@@ -318,14 +319,14 @@ RETURNS bool
 AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
 
 COMMENT ON FUNCTION io_release(int, int, int) IS
-'release a held read: perform it, or give it a number of bytes or a negative errno as its result';
+'release a held read, or without io_id the held write of a process: perform it, or give it a number of bytes or a negative errno as its result';
 
 CREATE FUNCTION io_release_all(result int DEFAULT NULL)
 RETURNS int4
 AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
 
 COMMENT ON FUNCTION io_release_all(int) IS
-'release all held reads';
+'release all held reads and writes';
 
 CREATE FUNCTION io_hold_wakeups("on" bool)
 RETURNS bool
@@ -355,12 +356,13 @@ CREATE FUNCTION io_fail(rel regclass, result int,
 	skip int DEFAULT 0,
 	times int DEFAULT NULL,
 	keep bool DEFAULT false,
-	everybody bool DEFAULT false)
+	everybody bool DEFAULT false,
+	op text DEFAULT 'read')
 RETURNS int4
 AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
 
-COMMENT ON FUNCTION io_fail(regclass, int, int8, text, int, int, int, bool, bool) IS
-'give matching reads this result: a number of bytes, or a negative errno; return the number of the filter';
+COMMENT ON FUNCTION io_fail(regclass, int, int8, text, int, int, int, bool, bool, text) IS
+'give matching reads, or other operations, this result: a number of bytes, or a negative errno; return the number of the filter';
 
 CREATE FUNCTION io_fail_end(filter int DEFAULT NULL, everybody bool DEFAULT false)
 RETURNS int4
@@ -379,12 +381,13 @@ CREATE FUNCTION io_device(rel regclass, latency text,
 	skip int DEFAULT 0,
 	times int DEFAULT NULL,
 	keep bool DEFAULT false,
-	everybody bool DEFAULT false)
+	everybody bool DEFAULT false,
+	op text DEFAULT 'read')
 RETURNS int4
 AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
 
-COMMENT ON FUNCTION io_device(regclass, text, int, float8, int8, int8, text, int, int, int, bool, bool) IS
-'simulate a storage device for matching reads; return the number of the filter';
+COMMENT ON FUNCTION io_device(regclass, text, int, float8, int8, int8, text, int, int, int, bool, bool, text) IS
+'simulate a storage device for matching reads, or other operations; return the number of the filter';
 
 CREATE FUNCTION io_device_end(filter int DEFAULT NULL, everybody bool DEFAULT false)
 RETURNS int4
@@ -395,7 +398,7 @@ COMMENT ON FUNCTION io_device_end(int, bool) IS
 
 -- The views below say what these functions return.
 CREATE FUNCTION io_handles_get(OUT pid int4, OUT io_id int4, OUT io_generation int8,
-	OUT state text, OUT held bool, OUT off int8, OUT length int8, OUT target_desc text,
+	OUT state text, OUT op text, OUT held bool, OUT off int8, OUT length int8, OUT target_desc text,
 	OUT reltablespace oid, OUT reldatabase oid, OUT relfilenode oid,
 	OUT fork text, OUT blockno int8, OUT nblocks int4,
 	OUT filter int4, OUT since timestamptz, OUT waiters int4[],
@@ -408,20 +411,21 @@ CREATE FUNCTION io_held_wakeups_get(OUT pid int4, OUT io_id int4,
 RETURNS SETOF record
 AS 'MODULE_PATHNAME' LANGUAGE C;
 
-CREATE FUNCTION io_filters_get(OUT filter int4, OUT kind text,
+CREATE FUNCTION io_filters_get(OUT filter int4, OUT kind text, OUT op text,
 	OUT reltablespace oid, OUT reldatabase oid, OUT relfilenode oid,
 	OUT fork text, OUT blockno int8, OUT pid int4, OUT result int4,
 	OUT skip int8, OUT times int8, OUT matched int8, OUT fired int8,
 	OUT bypassed int8, OUT why_bypassed text, OUT hold_timeout int8, OUT holder int4,
 	OUT latency float8, OUT queue_depth int4, OUT jitter float8,
 	OUT bytes_per_second int8, OUT reads int8, OUT read_bytes int8,
+	OUT writes int8, OUT write_bytes int8,
 	OUT in_progress int8, OUT queued int8,
 	OUT mean_lateness float8, OUT max_lateness float8)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME' LANGUAGE C;
 
 CREATE FUNCTION io_gate_get(OUT io_method text, OUT gate bool, OUT why_not text,
-	OUT handler text, OUT synchronous bool,
+	OUT handler text, OUT synchronous bool, OUT writes bool,
 	OUT worker int4, OUT held int4)
 RETURNS record
 AS 'MODULE_PATHNAME' LANGUAGE C;
@@ -441,19 +445,19 @@ COMMENT ON FUNCTION io_relation(oid, oid, oid) IS
 'return the relation of this file, if it belongs to the current database';
 
 CREATE VIEW io_held AS
-SELECT pid, io_id, io_generation, off, length, target_desc,
+SELECT pid, io_id, io_generation, op, off, length, target_desc,
 	io_relation(reltablespace, reldatabase, relfilenode) AS relation,
 	fork, blockno, nblocks, filter, since, waiters, f_localmem
 FROM io_handles_get() WHERE held;
 
-COMMENT ON VIEW io_held IS 'held reads, and the processes that wait for them';
+COMMENT ON VIEW io_held IS 'held reads and writes, and the processes that wait for them';
 
 CREATE VIEW io_held_wakeups AS SELECT * FROM io_held_wakeups_get();
 
 COMMENT ON VIEW io_held_wakeups IS 'processes that wait for io_wake(), and the reads that they have waited for';
 
 CREATE VIEW io_filters AS
-SELECT filter, kind,
+SELECT filter, kind, op,
 	CASE WHEN relfilenode IS NOT NULL THEN
 		coalesce(io_relation(reltablespace, reldatabase, relfilenode), 0::pg_catalog.regclass) END AS relation,
 	fork, blockno, pid, result, skip, times, matched, fired,
@@ -463,21 +467,21 @@ FROM io_filters_get();
 COMMENT ON VIEW io_filters IS 'filters in force: which reads are held or fail, and how many have been';
 
 CREATE VIEW io_devices AS
-SELECT filter, CASE WHEN relfilenode IS NOT NULL THEN
+SELECT filter, op, CASE WHEN relfilenode IS NOT NULL THEN
 		coalesce(io_relation(reltablespace, reldatabase, relfilenode), 0::pg_catalog.regclass) END AS relation,
 	latency, queue_depth, jitter, bytes_per_second, reads, read_bytes,
-	in_progress, queued, mean_lateness, max_lateness, bypassed, why_bypassed, holder
+	writes, write_bytes, in_progress, queued, mean_lateness, max_lateness, bypassed, why_bypassed, holder
 FROM io_filters_get() WHERE kind OPERATOR(pg_catalog.=) 'device';
 
 COMMENT ON VIEW io_devices IS 'simulated storage devices; latency in ms, lateness in us';
 
 CREATE VIEW io_device_reads AS
-SELECT pid, io_id, io_generation,
+SELECT pid, io_id, io_generation, op,
 	io_relation(reltablespace, reldatabase, relfilenode) AS relation,
 	fork, blockno, nblocks, service_time, due_in
 FROM io_handles_get() WHERE device IS NOT NULL;
 
-COMMENT ON VIEW io_device_reads IS 'reads in the queues of simulated devices; times in ms';
+COMMENT ON VIEW io_device_reads IS 'reads and writes in the queues of simulated devices; times in ms';
 
 CREATE VIEW io_gate AS SELECT * FROM io_gate_get();
 
@@ -487,12 +491,13 @@ COMMENT ON VIEW io_gate IS 'what can be held on this server';
 -- The I/O trace: what happened to each read, and when
 --
 
-CREATE FUNCTION io_trace_start(rel regclass DEFAULT NULL, pid int DEFAULT NULL)
+CREATE FUNCTION io_trace_start(rel regclass DEFAULT NULL, pid int DEFAULT NULL,
+	op text DEFAULT 'read')
 RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
 
-COMMENT ON FUNCTION io_trace_start(regclass, int) IS
-'record matching reads of all processes from now on; NULL matches all';
+COMMENT ON FUNCTION io_trace_start(regclass, int, text) IS
+'record matching reads, or other operations, of all processes from now on; NULL matches all';
 
 CREATE FUNCTION io_trace_stop()
 RETURNS void
@@ -524,21 +529,21 @@ RETURNS SETOF record
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;
 
 CREATE FUNCTION io_trace_status_get(OUT running bool, OUT relation regclass,
-	OUT pid int4, OUT size int4, OUT recorded int8, OUT lost int8,
+	OUT pid int4, OUT op text, OUT size int4, OUT recorded int8, OUT lost int8,
 	OUT lost_waits int8, OUT started_at timestamptz, OUT stopped_at timestamptz)
 RETURNS record
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;
 
 CREATE VIEW io_trace AS SELECT * FROM io_trace_get();
 
-COMMENT ON VIEW io_trace IS 'recorded reads; lengths of time in ms';
+COMMENT ON VIEW io_trace IS 'recorded reads and writes; lengths of time in ms';
 
 CREATE VIEW io_trace_status AS SELECT * FROM io_trace_status_get();
 
 COMMENT ON VIEW io_trace_status IS 'what is being recorded, and how much was lost';
 
 CREATE VIEW io_trace_summary AS
-SELECT relation, fork, pid,
+SELECT relation, fork, pid, operation,
 	pg_catalog.count(*) AS ios,
 	pg_catalog.sum(nblocks) AS blocks,
 	pg_catalog.avg(nblocks)::pg_catalog.float8 AS mean_size,
@@ -553,10 +558,10 @@ SELECT relation, fork, pid,
 	pg_catalog.avg(lookahead_distance)::pg_catalog.float8 AS mean_lookahead,
 	pg_catalog.max(lookahead_distance) AS max_lookahead
 FROM io_trace_get()
-GROUP BY relation, fork, pid;
+GROUP BY relation, fork, pid, operation;
 
 COMMENT ON VIEW io_trace_summary IS
-'recorded reads by relation, fork and process; lengths of time in ms';
+'recorded reads and writes by relation, fork, process and operation; lengths of time in ms';
 
 --
 -- Privileges.  The functions in C check them as well: a grant is not enough.

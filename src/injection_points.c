@@ -51,7 +51,7 @@ hold_completion(PgAioHandle *ioh)
 
 		if (left <= 0)
 		{
-			io_log_hold_expired(&ioh->target_data, io_owner_pid(ioh));
+			io_log_hold_expired(ioh->op, &ioh->target_data, io_owner_pid(ioh));
 			break;
 		}
 

@@ -55,7 +55,7 @@ request_memory(void)
 
 		if (subsystem->memory == NULL)
 			continue;
-		RequestAddinShmemSpace(memory_size(subsystem, io_expected_handles()));
+		RequestAddinShmemSpace(memory_size(subsystem, io_expected_handles() + IO_MAX_PROCESSES));
 		if (subsystem->has_lock)
 			RequestNamedLWLockTranche(subsystem->memory, 1);
 	}
@@ -81,7 +81,7 @@ set_up_memory(Subsystem *subsystem)
 		return false;
 	}
 
-	nhandles = by_handles ? pgaio_ctl->io_handle_count : 0;
+	nhandles = by_handles ? pgaio_ctl->io_handle_count + IO_MAX_PROCESSES : 0;
 	size = memory_size(subsystem, nhandles);
 	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
 	*subsystem->address = ShmemInitStruct(subsystem->memory, size, &found);

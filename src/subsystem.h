@@ -23,7 +23,8 @@ typedef struct Subsystem
 	const char *memory;			/* name of its shared memory, or NULL */
 	bool		has_lock;		/* a lock of the same name, given to set_up() */
 	void	  **address;		/* where it keeps the address of that memory */
-	Size		size;			/* or by the number of AIO handles: */
+	Size		size;			/* or by the number of handles, of AIO and
+								 * io_calls: */
 	Size		(*size_for) (uint32 nhandles);
 	/* fills the zeroed memory in, once; nhandles is 0 if it has a fixed size */
 	void		(*set_up) (uint32 nhandles, LWLock *lock);

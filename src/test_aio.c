@@ -24,5 +24,6 @@ _PG_init(void)
 	gate_init();
 	buffer_io_init();
 	trace_init();
+	writes_init();
 	MarkGUCPrefixReserved("test_aio");
 }

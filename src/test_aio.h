@@ -84,5 +84,6 @@ extern void injection_points_init(void);
 extern void gate_init(void);
 extern void buffer_io_init(void);
 extern void trace_init(void);
+extern void writes_init(void);
 
 #endif							/* TEST_AIO_H */

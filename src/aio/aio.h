@@ -5,9 +5,57 @@
 #ifndef TEST_AIO_AIO_H
 #define TEST_AIO_AIO_H
 
+#include "subsystem.h"
 #include "test_aio.h"
 
 #include "tcop/tcopprot.h"
+
+/*
+ * Operations beside PGAIO_OP_READV and PGAIO_OP_WRITEV, of system calls.  A process that
+ * makes such a call describes it in a handle of ours, of which the server knows nothing.
+ * Of WAL, the target has the three parts of the segment's file name in the place of a
+ * relation, and no fork.
+ */
+typedef enum IoCallOp
+{
+	IO_OP_EXTEND = PGAIO_OP_COUNT,
+	IO_OP_TRUNCATE,
+	IO_OP_SYNC,
+	IO_OP_WAL_WRITE,
+	IO_OP_WAL_SYNC,
+} IoCallOp;
+
+#define IO_OP_BIT(op)	(1U << (op))
+#define IO_ALL_OPS		(IO_OP_BIT(IO_OP_WAL_SYNC + 1) - IO_OP_BIT(PGAIO_OP_READV))
+
+#define IO_MAX_PROCESSES	(MaxBackends + NUM_AUXILIARY_PROCS)
+
+/* match.c: one for the system calls of each process */
+extern PgAioHandle *io_calls;
+
+/* the number of a handle, of the server's or, after these, of ours */
+static inline uint32
+io_index(const PgAioHandle *ioh)
+{
+	size_t		index = ioh - pgaio_ctl->io_handles;
+	uint32		nhandles = pgaio_ctl->io_handle_count;
+
+	return likely(index < nhandles) ? (uint32) index : nhandles + (uint32) (ioh - io_calls);
+}
+
+static inline PgAioHandle *
+io_handle(uint32 index)
+{
+	uint32		nhandles = pgaio_ctl->io_handle_count;
+
+	return index < nhandles ? &pgaio_ctl->io_handles[index] : &io_calls[index - nhandles];
+}
+
+static inline bool
+io_is_call(const PgAioHandle *ioh)
+{
+	return io_index(ioh) >= pgaio_ctl->io_handle_count;
+}
 
 /*
  * match.c: which reads a filter or a trace concerns.  Begin with io_match_all(): for fork
@@ -15,6 +63,7 @@
  */
 typedef struct IoMatch
 {
+	uint32		ops;			/* IO_OP_BIT() of each operation */
 	bool		has_rel;
 	RelFileLocator rlocator;
 	ProcNumber	temp_owner;		/* of a temporary table */
@@ -41,6 +90,12 @@ extern IoMatch io_match_rel_arg(FunctionCallInfo fcinfo, int arg);
 extern void io_match_pid_arg(FunctionCallInfo fcinfo, int arg, IoMatch *match);
 extern void io_match_block_arg(FunctionCallInfo fcinfo, int arg, int64 blockno, IoMatch *match);
 extern void io_match_relfilenode_arg(FunctionCallInfo fcinfo, int arg, IoMatch *match);
+extern void io_match_op_arg(FunctionCallInfo fcinfo, int arg, IoMatch *match);
+extern const char *io_op_names(uint32 ops);
+extern const char *io_describe_target(const PgAioTargetData *target);
+
+/* why no system calls are seen; without a reason, they are */
+extern Unavailable io_calls_unavailable;
 
 /*
  * method.c, layout.c.  The server calls its I/O method through pgaio_method_ops, an
@@ -125,6 +180,7 @@ extern bool io_is_delayed(PgAioHandle *ioh, uint64 generation);
  */
 
 /* in the postmaster; they return why not, or NULL */
+extern const char *io_replace_pointer(const void *where, const void *pointer);
 extern const char *io_see_synchronous(void);
 extern const char *io_see_completions(void);
 
@@ -146,7 +202,7 @@ io_silence_client(void)
 	return dest;
 }
 
-extern void io_log_hold_expired(const PgAioTargetData *target, int owner);
+extern void io_log_hold_expired(uint8 op, const PgAioTargetData *target, int owner);
 extern void io_perform(PgAioHandle *ioh, bool has_result, int32 result, IoTime not_before);
 extern void io_perform_at_submission(PgAioHandle *ioh, bool has_result, int32 result);
 extern void io_zero_rest(PgAioHandle *ioh, size_t length);

@@ -1,5 +1,5 @@
 /*
- * Replaces functions in the server's tables of callbacks.
+ * Replaces functions in the server's tables of functions.
  *
  * The tables are constant, so their memory is made writable for a moment, in the
  * postmaster before it has any children, and gets back the protection that it had.
@@ -110,24 +110,24 @@ protection_of(uintptr_t address)
  * -z noseparate-code), perhaps the very code that runs here.  A page that is
  * writable anyway (-z norelro) is written to as it is.
  */
-static const char *
-replace_pointer(const void *where, const void *pointer)
+const char *
+io_replace_pointer(const void *where, const void *pointer)
 {
 	uintptr_t	page_size = sysconf(_SC_PAGESIZE);
 	uintptr_t	first = (uintptr_t) where & ~(page_size - 1);
 	int			protection = protection_of((uintptr_t) where);
 
 	if (protection < 0)
-		return "/proc/self/maps does not tell how the server's tables of callbacks are protected";
+		return "/proc/self/maps does not tell how the server's tables of functions are protected";
 	if (protection & PROT_EXEC)
-		return "the server's tables of callbacks are in executable memory";
+		return "the server's tables of functions are in executable memory";
 
 	if (!(protection & PROT_WRITE) &&
 		mprotect((void *) first, page_size, protection | PROT_WRITE) != 0)
-		return psprintf("the server's tables of callbacks cannot be written to: %m");
+		return psprintf("the server's tables of functions cannot be written to: %m");
 	memcpy((void *) where, &pointer, sizeof(pointer));
 	if (!(protection & PROT_WRITE) && mprotect((void *) first, page_size, protection) != 0)
-		return psprintf("the server's tables of callbacks cannot be protected again: %m");
+		return psprintf("the server's tables of functions cannot be protected again: %m");
 
 	return NULL;
 }
@@ -149,9 +149,9 @@ io_see_synchronous(void)
 	if (server_stage_shared == NULL || server_stage_local == NULL)
 		return reason = "the server does not stage buffered reads by callbacks";
 
-	reason = replace_pointer(&aio_shared_buffer_readv_cb.stage, stage_shared);
+	reason = io_replace_pointer(&aio_shared_buffer_readv_cb.stage, stage_shared);
 	if (reason == NULL)
-		reason = replace_pointer(&aio_local_buffer_readv_cb.stage, stage_local);
+		reason = io_replace_pointer(&aio_local_buffer_readv_cb.stage, stage_local);
 
 	return reason;
 }
@@ -169,11 +169,11 @@ io_see_completions(void)
 		server_complete_local == NULL)
 		return "the server does not complete buffered reads by the callbacks that test_aio knows";
 
-	reason = replace_pointer(&aio_md_readv_cb.complete_shared, complete_md);
+	reason = io_replace_pointer(&aio_md_readv_cb.complete_shared, complete_md);
 	if (reason == NULL)
-		reason = replace_pointer(&aio_shared_buffer_readv_cb.complete_shared, complete_shared);
+		reason = io_replace_pointer(&aio_shared_buffer_readv_cb.complete_shared, complete_shared);
 	if (reason == NULL)
-		reason = replace_pointer(&aio_local_buffer_readv_cb.complete_local, complete_local);
+		reason = io_replace_pointer(&aio_local_buffer_readv_cb.complete_local, complete_local);
 
 	return reason;
 }

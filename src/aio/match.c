@@ -1,9 +1,53 @@
 /*
- * Matching reads, and the arguments that say which reads to match.
+ * Matching I/O, and the arguments that say which I/O to match.
  */
 #include "aio/aio.h"
 
 #include "storage/procarray.h"
+#include "utils/builtins.h"
+
+PgAioHandle *io_calls;
+
+Unavailable io_calls_unavailable = {
+	.sqlerrcode = ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+	.message = "writes are not seen in this server",
+};
+
+static const char *const op_names[] = {
+	[PGAIO_OP_READV] = "read",
+	[PGAIO_OP_WRITEV] = "write",
+	[IO_OP_EXTEND] = "extend",
+	[IO_OP_TRUNCATE] = "truncate",
+	[IO_OP_SYNC] = "sync",
+	[IO_OP_WAL_WRITE] = "wal_write",
+	[IO_OP_WAL_SYNC] = "wal_sync",
+};
+
+/* Returns the names of operations, as io_match_op_arg() reads them; NULL: all. */
+const char *
+io_op_names(uint32 ops)
+{
+	const char *names = NULL;
+
+	for (int op = PGAIO_OP_READV; op < (int) lengthof(op_names) && ops != IO_ALL_OPS; op++)
+		if (ops & IO_OP_BIT(op))
+			names = names == NULL ? op_names[op] : psprintf("%s,%s", names, op_names[op]);
+	return names;
+}
+
+/* Returns what is read or written, as pg_aios does. */
+const char *
+io_describe_target(const PgAioTargetData *target)
+{
+	PgAioHandle described = {.target = PGAIO_TID_SMGR,.target_data = *target};
+	const RelFileLocator *segment = &target->smgr.rlocator;
+
+	if (target->smgr.forkNum != InvalidForkNumber)
+		return pgaio_io_get_target_description(&described);
+	if (segment->spcOid == 0)
+		return "new segment of WAL";
+	return psprintf("file \"pg_wal/%08X%08X%08X\"", segment->spcOid, segment->dbOid, segment->relNumber);
+}
 
 bool
 io_is_read(PgAioHandle *ioh)
@@ -11,15 +55,17 @@ io_is_read(PgAioHandle *ioh)
 	return ioh->op == PGAIO_OP_READV && ioh->target == PGAIO_TID_SMGR;
 }
 
-/* Returns whether a read of a relation's blocks matches.  Allocates nothing. */
+/* Returns whether an I/O matches.  Allocates nothing. */
 bool
 io_matches(const IoMatch *match, PgAioHandle *ioh)
 {
 	const PgAioTargetData *td = &ioh->target_data;
 
+	if (!(match->ops & IO_OP_BIT(ioh->op)))
+		return false;
 	if (match->has_rel)
 	{
-		if (!RelFileLocatorEquals(match->rlocator, td->smgr.rlocator))
+		if (ioh->op >= IO_OP_WAL_WRITE || !RelFileLocatorEquals(match->rlocator, td->smgr.rlocator))
 			return false;
 		if (td->smgr.is_temp != (match->temp_owner != INVALID_PROC_NUMBER))
 			return false;
@@ -41,11 +87,11 @@ io_matches(const IoMatch *match, PgAioHandle *ioh)
 	return true;
 }
 
-/* Returns whether two matches are about the same reads. */
+/* Returns whether two matches are about the same I/O. */
 bool
 io_match_is_same(const IoMatch *a, const IoMatch *b)
 {
-	return a->has_rel == b->has_rel &&
+	return a->ops == b->ops && a->has_rel == b->has_rel &&
 		(!a->has_rel || RelFileLocatorEquals(a->rlocator, b->rlocator)) &&
 		a->temp_owner == b->temp_owner && a->relfilenumber == b->relfilenumber &&
 		a->fork == b->fork && a->pid == b->pid &&
@@ -57,7 +103,7 @@ io_match_all(void)
 {
 	return (IoMatch)
 	{
-		.fork = InvalidForkNumber,.temp_owner = INVALID_PROC_NUMBER
+		.ops = IO_OP_BIT(PGAIO_OP_READV),.fork = InvalidForkNumber,.temp_owner = INVALID_PROC_NUMBER
 	};
 }
 
@@ -78,6 +124,38 @@ io_match_rel_arg(FunctionCallInfo fcinfo, int arg)
 	}
 
 	return match;
+}
+
+/* Reads the names of operations, with commas between them.  NULL: all that are seen. */
+void
+io_match_op_arg(FunctionCallInfo fcinfo, int arg, IoMatch *match)
+{
+	char	   *rest;
+
+	if (PG_ARGISNULL(arg))
+	{
+		if (io_calls_unavailable.reason == NULL)
+			match->ops = IO_ALL_OPS;
+		return;
+	}
+	match->ops = 0;
+	rest = text_to_cstring(PG_GETARG_TEXT_PP(arg));
+	while (rest != NULL)
+	{
+		const char *name = strsep(&rest, ",");
+		int			op = PGAIO_OP_READV;
+
+		name += strspn(name, " ");
+		while (op < (int) lengthof(op_names) && strcmp(name, op_names[op]) != 0)
+			op++;
+		if (op == lengthof(op_names))
+			ereport(ERROR, errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					errmsg("unknown operation \"%s\"", name),
+					errhint("Operations are read, write, extend, truncate, sync, wal_write and wal_sync."));
+		match->ops |= IO_OP_BIT(op);
+		if (op != PGAIO_OP_READV && io_calls_unavailable.reason != NULL)
+			raise_unavailable(&io_calls_unavailable);
+	}
 }
 
 /* Reads the process id of the backend that issues the reads. */

@@ -31,6 +31,19 @@ io_zero_rest(PgAioHandle *ioh, size_t length)
 	}
 }
 
+/* Has a write end after so many bytes. */
+static void
+cut_write(PgAioHandle *ioh, size_t length)
+{
+	struct iovec *iov = &pgaio_ctl->iovecs[ioh->iovec_off];
+
+	for (int i = 0; i < ioh->op_data.write.iov_length; i++)
+	{
+		iov[i].iov_len = Min(length, iov[i].iov_len);
+		length -= iov[i].iov_len;
+	}
+}
+
 /* Reads a result for reads.  Returns false if it is null. */
 bool
 io_result_arg(FunctionCallInfo fcinfo, int arg, int32 *result)
@@ -51,39 +64,42 @@ io_result_arg(FunctionCallInfo fcinfo, int arg, int32 *result)
  * read would block this process, perhaps in a critical section.
  */
 void
-io_log_hold_expired(const PgAioTargetData *target, int owner)
+io_log_hold_expired(uint8 op, const PgAioTargetData *target, int owner)
 {
 	ereport(LOG_SERVER_ONLY,
-			errmsg("read of blocks %u..%u of relation %u/%u/%u by process %d was held for too long",
-				   target->smgr.blockNum, target->smgr.blockNum + target->smgr.nblocks - 1,
+			errmsg("%s of blocks %u..%u of relation %u/%u/%u by process %d was held for too long",
+				   io_op_names(IO_OP_BIT(op)), target->smgr.blockNum, target->smgr.blockNum + target->smgr.nblocks - 1,
 				   target->smgr.rlocator.spcOid, target->smgr.rlocator.dbOid,
 				   target->smgr.rlocator.relNumber, owner),
 			errdetail("It is performed now, after the \"test_aio.hold_timeout\" of the hold."));
 }
 
-/* Reads into the buffers of a read.  Returns the number of bytes, or -errno. */
+/* Reads or writes the buffers of an I/O.  Returns the number of bytes, or -errno. */
 static int
-read_file(PgAioHandle *ioh, int fd)
+transfer(PgAioHandle *ioh, int fd)
 {
+	const struct iovec *iov = &pgaio_ctl->iovecs[ioh->iovec_off];
+	const PgAioOpData *data = &ioh->op_data;
+	bool		is_read = ioh->op == PGAIO_OP_READV;
 	ssize_t		nbytes;
 
-	pgstat_report_wait_start(WAIT_EVENT_DATA_FILE_READ);
-	nbytes = pg_preadv(fd, &pgaio_ctl->iovecs[ioh->iovec_off],
-					   ioh->op_data.read.iov_length, ioh->op_data.read.offset);
+	pgstat_report_wait_start(is_read ? WAIT_EVENT_DATA_FILE_READ : WAIT_EVENT_DATA_FILE_WRITE);
+	nbytes = is_read ? pg_preadv(fd, iov, data->read.iov_length, data->read.offset) :
+		pg_pwritev(fd, iov, data->write.iov_length, data->write.offset);
 	pgstat_report_wait_end();
 
 	return nbytes < 0 ? -errno : nbytes;
 }
 
 /*
- * Opens the file of a read, performs the read and closes the file again.  Returns
+ * Opens the file of an I/O, performs the I/O and closes the file again.  Returns
  * the number of bytes, or a negative errno.  What is no regular file does not block.
  *
  * The server's own pgaio_io_reopen() raises errors and allocates memory, which
  * nothing may do here.
  */
 static int
-open_and_read(PgAioHandle *ioh)
+open_and_transfer(PgAioHandle *ioh)
 {
 	const PgAioTargetData *td = &ioh->target_data;
 	BlockNumber segment = td->smgr.blockNum / ((BlockNumber) RELSEG_SIZE);
@@ -91,7 +107,7 @@ open_and_read(PgAioHandle *ioh)
 										  td->smgr.is_temp ? ioh->owner_procno : INVALID_PROC_NUMBER,
 										  td->smgr.forkNum);
 	char		path[MAXPGPATH];
-	int			flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
+	int			flags = (ioh->op == PGAIO_OP_READV ? O_RDONLY : O_WRONLY) | O_CLOEXEC | O_NONBLOCK;
 	CommandDest dest;
 	int			fd;
 	int			result;
@@ -109,13 +125,13 @@ open_and_read(PgAioHandle *ioh)
 	whereToSendOutput = dest;
 	if (fd < 0)
 		return -errno;
-	result = read_file(ioh, fd);
+	result = transfer(ioh, fd);
 	close(fd);
 
 	return result;
 }
 
-/* Cuts a read, and zeroes the rest.  Returns the number of bytes left, or -errno. */
+/* Cuts a read, and zeroes the rest; a write has been cut.  Returns the number of bytes left, or -errno. */
 static int
 shortened(PgAioHandle *ioh, int nbytes, bool has_result, int32 result)
 {
@@ -165,8 +181,10 @@ complete(PgAioHandle *ioh, int result)
 void
 io_perform_at_submission(PgAioHandle *ioh, bool has_result, int32 result)
 {
+	if (has_result && ioh->op == PGAIO_OP_WRITEV)
+		cut_write(ioh, Max(result, 0));
 	if (!has_result || result >= 0)
-		result = shortened(ioh, read_file(ioh, ioh->op_data.read.fd), has_result, result);
+		result = shortened(ioh, transfer(ioh, ioh->op_data.read.fd), has_result, result);
 	complete(ioh, result);
 }
 
@@ -185,8 +203,10 @@ io_perform(PgAioHandle *ioh, bool has_result, int32 result, IoTime not_before)
 {
 	Assert(CritSectionCount > 0);
 
+	if (has_result && ioh->op == PGAIO_OP_WRITEV)
+		cut_write(ioh, Max(result, 0));
 	if (!has_result || result >= 0)
-		result = shortened(ioh, open_and_read(ioh), has_result, result);
+		result = shortened(ioh, open_and_transfer(ioh), has_result, result);
 
 	/* the moment is very near */
 	while (not_before != 0 && io_now() < not_before)

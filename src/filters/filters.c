@@ -32,6 +32,7 @@ static const char *const bypass_reasons[] = {
 	[BYPASS_SHUTDOWN] = "the server shuts down",
 	[BYPASS_NO_WORKER] = "the gate's worker is not running",
 	[BYPASS_WAITER] = "a process that cannot be interrupted waits for it",
+	[BYPASS_TIMEOUT] = "it was held for as long as \"test_aio.hold_timeout\" allows",
 };
 
 /* Reads an optional number that is at least "minimum", or returns "missing". */
@@ -52,7 +53,7 @@ flag_arg(FunctionCallInfo fcinfo, int arg)
 
 /*
  * Reads "rel", and from first_arg on blockno, fork, pid, skip, times, keep,
- * everybody.
+ * everybody, op.
  */
 void
 filter_match_args(FunctionCallInfo fcinfo, int rel_arg, int first_arg, Filter *filter)
@@ -62,6 +63,7 @@ filter_match_args(FunctionCallInfo fcinfo, int rel_arg, int first_arg, Filter *f
 	if (!PG_ARGISNULL(first_arg + 1))
 		filter->match.fork = forkname_to_number(text_to_cstring(PG_GETARG_TEXT_PP(first_arg + 1)));
 	io_match_pid_arg(fcinfo, first_arg + 2, &filter->match);
+	io_match_op_arg(fcinfo, first_arg + 7, &filter->match);
 	filter->skip = count_arg(fcinfo, first_arg + 3, "skip", 0, 0);
 	filter->times = count_arg(fcinfo, first_arg + 4, "times", 1, -1);
 	if (flag_arg(fcinfo, first_arg + 5))
@@ -153,6 +155,7 @@ io_filters_get(PG_FUNCTION_ARGS)
 
 		row_set(row, "filter", Int32GetDatum(filter->id));
 		row_set_text(row, "kind", kind_names[filter->kind]);
+		row_set_text(row, "op", io_op_names(match->ops));
 		row_set_file(row, match->has_rel, &match->rlocator);
 		row_set_text(row, "fork", match->fork != InvalidForkNumber ? forkNames[match->fork] : NULL);
 		row_set_if(row, "blockno", match->has_block, Int64GetDatum(match->block));

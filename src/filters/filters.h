@@ -86,6 +86,7 @@ typedef enum FilterBypass
 	BYPASS_SHUTDOWN,			/* the server shuts down */
 	BYPASS_NO_WORKER,			/* a device needs the gate's worker */
 	BYPASS_WAITER,				/* the waiter cannot be interrupted */
+	BYPASS_TIMEOUT,				/* a system call was held for too long */
 } FilterBypass;
 
 /* A filter as the views show it. */
@@ -122,6 +123,7 @@ extern LWLock *filters_lock(void);
 extern void filters_set_carrier(FilterKind kind, FilterCarrier carrier, const Unavailable *unavailable);
 extern FilterCarrier filters_carrier(FilterKind kind);
 extern bool filters_any(void);
+extern uint32 filters_ops(void);
 extern bool filters_effect_on(PgAioHandle *ioh, FilterEffect *effect);
 extern void filters_count_bypass(FilterKind kind, PgAioHandle *ioh, FilterBypass reason);
 extern const Filter *filter_in_force(int id, PgAioHandle *ioh);

@@ -5,7 +5,7 @@
  * process has a copy of the filters and renews it when their version has changed.
  * A read that no filter matches costs a look at two words of shared memory.
  *
- * "nfilters" and "version" are read without the lock.  Both are written under it, and
+ * "nfilters", "version" and "ops" are read without the lock.  They are written under it, and
  * its release is a barrier; a process that is told of a new filter, by a message or a
  * lock, sees them.  A stale value means that a read which races with the change of a
  * filter is judged by the filters of before.
@@ -29,6 +29,7 @@ typedef struct FilterTable
 
 	volatile uint32 nfilters;
 	volatile uint32 version;
+	volatile uint32 ops;		/* all that filters match */
 
 	int			next_id;
 	Filter		filters[MAX_FILTERS];
@@ -137,6 +138,13 @@ bool
 filters_any(void)
 {
 	return table != NULL && table->nfilters > 0;
+}
+
+/* Returns the operations that filters match.  A look without lock. */
+uint32
+filters_ops(void)
+{
+	return table != NULL ? table->ops : 0;
 }
 
 /* Returns whether any filter is in force, of which this process then has a copy. */
@@ -343,6 +351,19 @@ is_held_here(const Filter *filter)
 	return filter->holder == MyProcPid;
 }
 
+/* Has all processes see that the filters have changed.  The caller has the lock. */
+static void
+publish_change(void)
+{
+	uint32		ops = 0;
+
+	for (int i = 0; i < MAX_FILTERS; i++)
+		if (table->filters[i].kind != FILTER_NONE)
+			ops |= table->filters[i].match.ops;
+	table->ops = ops;
+	table->version++;
+}
+
 /*
  * Ends the filters of a kind (FILTER_NONE: of every kind), with this number unless it
  * is 0, for which a function says so unless it is NULL.  Returns how many.
@@ -364,7 +385,7 @@ end_filters(FilterKind kind, int id, bool (*ends) (const Filter *filter))
 		table->nfilters--;
 		ended++;
 	}
-	table->version++;
+	publish_change();
 	LWLockRelease(table->lock);
 
 	return ended;
@@ -497,7 +518,7 @@ filters_put(Filter *filter)
 		pg_atomic_write_u64(&table->counts[place].bypassed, 0);
 		table->counts[place].why = BYPASS_NONE;
 		table->nfilters += is_new;
-		table->version++;
+		publish_change();
 	}
 	LWLockRelease(table->lock);
 

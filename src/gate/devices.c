@@ -93,7 +93,6 @@ void
 gate_show_device(const Filter *device, Row *row)
 {
 	static GateQueue queue;
-	int64		by_worker;
 	int64		in_progress;
 
 	LWLockAcquire(gate->lock, LW_SHARED);
@@ -103,7 +102,6 @@ gate_show_device(const Filter *device, Row *row)
 	if (queue.filter != device->id)
 		memset(&queue, 0, sizeof(queue));
 
-	by_worker = queue.reads - queue.by_waiters;
 	in_progress = Min(queue.in_flight, device->speed.depth);
 
 	row_set_ms(row, "latency", true, device->speed.latency);
@@ -112,8 +110,10 @@ gate_show_device(const Filter *device, Row *row)
 	row_set_if(row, "bytes_per_second", device->speed.bytes_per_second != 0, Int64GetDatum(device->speed.bytes_per_second));
 	row_set(row, "reads", Int64GetDatum(queue.reads));
 	row_set(row, "read_bytes", Int64GetDatum(queue.bytes));
+	row_set(row, "writes", Int64GetDatum(queue.writes));
+	row_set(row, "write_bytes", Int64GetDatum(queue.written_bytes));
 	row_set(row, "in_progress", Int64GetDatum(in_progress));
 	row_set(row, "queued", Int64GetDatum(queue.in_flight - in_progress));
-	row_set_if(row, "mean_lateness", by_worker != 0, Float8GetDatum(by_worker > 0 ? queue.lateness_sum / by_worker / 1000.0 : 0));
-	row_set_if(row, "max_lateness", by_worker != 0, Float8GetDatum(queue.lateness_max / 1000.0));
+	row_set_if(row, "mean_lateness", queue.by_worker != 0, Float8GetDatum(queue.by_worker > 0 ? queue.lateness_sum / queue.by_worker / 1000.0 : 0));
+	row_set_if(row, "max_lateness", queue.by_worker != 0, Float8GetDatum(queue.lateness_max / 1000.0));
 }

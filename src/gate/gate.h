@@ -1,5 +1,5 @@
 /*
- * The I/O gate: holds, fails and delays reads on servers as they are packaged.
+ * The I/O gate: holds, fails and delays I/O on servers as they are packaged.
  *
  * The gate intercepts reads that a filter matches, so that the I/O method never sees
  * them.  The process that releases a read, or for which it is due, performs and
@@ -13,8 +13,6 @@
 #include "datatype/timestamp.h"
 #include "lib/ilist.h"
 #include "lib/pairingheap.h"
-
-#define GATE_MAX_PROCESSES	(MaxBackends + NUM_AUXILIARY_PROCS)
 
 /*
  * Where an intercepted read is on its way.  A process that claims a read sets
@@ -57,6 +55,8 @@ typedef struct GateIo
 	pairingheap_node due_node;	/* GATE_QUEUED, unless local */
 	IoTime		hold_limit;		/* GATE_HELD: when it is performed regardless */
 	TimestampTz since;			/* GATE_HELD */
+	volatile uint32 wakes;		/* a futex: where the process of a system call
+								 * sleeps */
 } GateIo;
 
 /* The queue of the device with this number; another device with it begins anew. */
@@ -68,8 +68,10 @@ typedef struct GateQueue
 
 	int64		reads;			/* completed */
 	int64		bytes;
+	int64		writes;			/* the same, of all other operations */
+	int64		written_bytes;
 	int64		in_flight;		/* submitted and not completed */
-	int64		by_waiters;		/* completed by those who wanted them */
+	int64		by_worker;		/* completed by the worker */
 	IoTime		lateness_sum;	/* of those completed by the worker */
 	IoTime		lateness_max;
 } GateQueue;
@@ -135,6 +137,7 @@ extern GateState *gate;
 extern Subsystem gate_subsystem;
 extern bool gate_sees_synchronous;
 extern void gate_wake_worker(void);
+extern void gate_notify(PgAioHandle *ioh);
 extern void gate_release_wakeups(void);
 extern IoTime gate_patience(IoTime patience, IoTime made);
 extern void gate_lose_patience(IoTime made);
@@ -142,13 +145,13 @@ extern void gate_lose_patience(IoTime made);
 static inline GateIo *
 gate_io(PgAioHandle *ioh)
 {
-	return &gate->ios[ioh - pgaio_ctl->io_handles];
+	return &gate->ios[io_index(ioh)];
 }
 
 static inline PgAioHandle *
 gate_handle(const GateIo *io)
 {
-	return &pgaio_ctl->io_handles[io - gate->ios];
+	return io_handle(io - gate->ios);
 }
 
 /* Is a read into the memory of its owner, the only process that can perform it? */
@@ -184,6 +187,7 @@ extern bool gate_interrupt_is_blocked(void);
 
 /* hold.c */
 extern const FilterHandler gate_handler;
+extern void gate_start_hold(GateIo *io, const Filter *filter, IoTime now);
 extern void gate_claim(PgAioHandle *ioh, GateIo *io);
 extern void gate_complete(PgAioHandle *ioh, IoTime not_before);
 extern PgAioHandle *gate_claim_released(IoTime now);
@@ -195,6 +199,10 @@ extern bool gate_start_queued(PgAioHandle *ioh, GateIo *io, const Filter *device
 extern void gate_count_served(PgAioHandle *ioh, bool by_worker);
 extern PgAioHandle *gate_first_due(void);
 extern void gate_make_due(void);
+
+/* calls.c */
+extern void gate_hold_call(PgAioHandle *ioh);
+extern void gate_delay_call(PgAioHandle *ioh, IoTime submitted);
 
 /* devices.c */
 extern void gate_show_device(const Filter *device, Row *row);

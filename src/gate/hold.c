@@ -7,8 +7,20 @@
  */
 #include "gate/gate.h"
 
+#include "utils/timestamp.h"
+
 PG_FUNCTION_INFO_V1(io_release);
 PG_FUNCTION_INFO_V1(io_release_all);
+
+/* Begins a hold by a filter.  The caller has the lock. */
+void
+gate_start_hold(GateIo *io, const Filter *filter, IoTime now)
+{
+	io->phase = GATE_HELD;
+	io->hold_limit = now + filter->longest;
+	io->since = GetCurrentTimestamp();
+	dclist_push_tail(&gate->held, &io->held_node);
+}
 
 /*
  * Claims a read that is held or queued: this process completes it now, and nobody else
@@ -43,13 +55,14 @@ gate_complete(PgAioHandle *ioh, IoTime not_before)
 
 	/* by then the handle may be in use for another read */
 	PgAioTargetData target = ioh->target_data;
+	uint8		op = ioh->op;
 	int			owner = io_owner_pid(ioh);
 
 	io_perform(ioh, io->has_result, io->result, not_before);
 	END_CRIT_SECTION();
 
 	if (hold_expired)
-		io_log_hold_expired(&target, owner);
+		io_log_hold_expired(op, &target, owner);
 }
 
 /*
@@ -61,7 +74,7 @@ release(GateIo *io, bool wake)
 {
 	io->released = true;
 	if (wake || gate_is_local(gate_handle(io)))
-		ConditionVariableBroadcast(&gate_handle(io)->cv);
+		gate_notify(gate_handle(io));
 }
 
 /*
@@ -205,7 +218,7 @@ io_release(PG_FUNCTION_ARGS)
 	check_range("io_id", io_id, 0, gate->nios - 1);
 	has_result = io_result_arg(fcinfo, 2, &result);
 
-	ioh = &pgaio_ctl->io_handles[io_id];
+	ioh = io_handle(io_id);
 	io = &gate->ios[io_id];
 
 	LWLockAcquire(gate->lock, LW_EXCLUSIVE);

@@ -10,7 +10,6 @@
 #include "gate/gate.h"
 
 #include "storage/proclist.h"
-#include "utils/timestamp.h"
 
 /* how many reads this process has intercepted and not yet submitted */
 static int	nintercepted;
@@ -74,7 +73,8 @@ gate_intercept(PgAioHandle *ioh)
 	if (refused == ioh && refused_generation == ioh->generation)
 		return false;
 
-	if (!io_is_read(ioh))
+	/* a read or a write of a relation */
+	if (ioh->target != PGAIO_TID_SMGR)
 		return false;
 	/* unless it is intercepted after all */
 	refused = ioh;
@@ -174,12 +174,9 @@ submit_intercepted(int nintercepted_ios, PgAioHandle **intercepted, PgAioHandle 
 
 		if (hold != NULL)
 		{
-			io->phase = GATE_HELD;
-			io->since = GetCurrentTimestamp();
-			io->hold_limit = now + hold->longest;
+			gate_start_hold(io, hold, now);
 			if (is_awaited)
 				io->hold_limit = Min(io->hold_limit, now + gate_patience(hold->patience, hold->made));
-			dclist_push_tail(&gate->held, &io->held_node);
 			wake = true;
 		}
 		else if (gate_start_queued(ioh, io, device, now, is_awaited))

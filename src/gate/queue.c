@@ -12,7 +12,7 @@
 #include "common/pg_prng.h"
 
 static int64
-read_length(PgAioHandle *ioh)
+io_length(PgAioHandle *ioh)
 {
 	return (int64) ioh->target_data.smgr.nblocks * BLCKSZ;
 }
@@ -86,7 +86,7 @@ gate_start_queued(PgAioHandle *ioh, GateIo *io, const Filter *device, IoTime now
 	{
 		GateQueue  *queue = queue_of_device(device);
 
-		io->due = schedule(queue, device, read_length(ioh), now);
+		io->due = schedule(queue, device, io_length(ioh), now);
 		if (is_awaited)
 			io->due = Min(io->due, now + gate_patience(device->patience, device->made));
 		queue->in_flight++;
@@ -112,10 +112,9 @@ gate_count_served(PgAioHandle *ioh, bool by_worker)
 	if (queue == NULL)
 		return;
 	queue->in_flight--;
-	queue->reads++;
-	queue->bytes += read_length(ioh);
-	if (!by_worker)
-		queue->by_waiters++;
+	*(io_is_read(ioh) ? &queue->reads : &queue->writes) += 1;
+	*(io_is_read(ioh) ? &queue->bytes : &queue->written_bytes) += io_length(ioh);
+	queue->by_worker += by_worker;
 }
 
 /* Returns the read that is due first, or NULL.  The caller has the lock. */
@@ -148,6 +147,6 @@ gate_make_due(void)
 		io->due = 0;
 		if (!gate_is_local(ioh))
 			pairingheap_add(&gate->due, &io->due_node);
-		ConditionVariableBroadcast(&ioh->cv);
+		gate_notify(ioh);
 	}
 }

@@ -3,6 +3,12 @@
  */
 #include "gate/gate.h"
 
+#ifdef __linux__
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#endif
+#include <unistd.h>
+
 #include "utils/wait_event.h"
 
 GateState  *gate;
@@ -25,7 +31,8 @@ gate_shmem_size(uint32 nhandles)
 	Size		size = MAXALIGN(sizeof(GateState));
 
 	size = add_size(size, MAXALIGN(mul_size(nhandles, sizeof(GateIo))));
-	return add_size(size, MAXALIGN(mul_size(GATE_MAX_PROCESSES, sizeof(HeldWakeup))));
+	size = add_size(size, MAXALIGN(mul_size(IO_MAX_PROCESSES, sizeof(PgAioHandle))));
+	return add_size(size, MAXALIGN(mul_size(IO_MAX_PROCESSES, sizeof(HeldWakeup))));
 }
 
 static void
@@ -50,7 +57,14 @@ gate_init_state(uint32 nhandles, LWLock *lock pg_attribute_unused())
 	gate->ios = (GateIo *) space;
 	space += MAXALIGN(nhandles * sizeof(GateIo));
 	dclist_init(&gate->held);
-	gate->nwakeups = GATE_MAX_PROCESSES;
+	io_calls = (PgAioHandle *) space;
+	space += MAXALIGN(IO_MAX_PROCESSES * sizeof(PgAioHandle));
+	for (int i = 0; i < IO_MAX_PROCESSES; i++)
+	{
+		io_calls[i].owner_procno = i;
+		ConditionVariableInit(&io_calls[i].cv);
+	}
+	gate->nwakeups = IO_MAX_PROCESSES;
 	gate->wakeups = (HeldWakeup *) space;
 }
 
@@ -70,6 +84,20 @@ gate_wake_worker(void)
 
 	if (worker != INVALID_PROC_NUMBER)
 		SetLatch(&GetPGProcByNumber(worker)->procLatch);
+}
+
+/* Wakes the processes that wait for an I/O. */
+void
+gate_notify(PgAioHandle *ioh)
+{
+	ConditionVariableBroadcast(&ioh->cv);
+#ifdef __linux__
+	if (io_is_call(ioh))
+	{
+		gate_io(ioh)->wakes++;
+		(void) syscall(SYS_futex, &gate_io(ioh)->wakes, FUTEX_WAKE, 1, NULL, NULL, 0);
+	}
+#endif
 }
 
 /* Wakeups are no longer held: everybody goes on.  The caller has the lock. */

@@ -52,7 +52,7 @@ copy_handles(HandleCopy *copies, int max, int *waiters, int max_waiters)
 	LWLockAcquire(gate->lock, LW_SHARED);
 	for (int i = 0; i < gate->nios; i++)
 	{
-		PgAioHandle *ioh = &pgaio_ctl->io_handles[i];
+		PgAioHandle *ioh = io_handle(i);
 		HandleCopy *copy = &copies[n];
 
 		if (ioh->state == PGAIO_HS_IDLE)
@@ -85,25 +85,29 @@ put_handle(Row *row, HandleCopy *copy, IoTime now)
 {
 	PgAioHandle *ioh = &copy->handle;
 	const PgAioTargetData *target = &ioh->target_data;
+	bool		is_call = copy->io_id >= (int) pgaio_ctl->io_handle_count;
+	bool		is_wal = is_call && target->smgr.forkNum == InvalidForkNumber;
 
 	row_set(row, "pid", Int32GetDatum(copy->pid));
 	row_set(row, "io_id", Int32GetDatum(copy->io_id));
 	row_set(row, "io_generation", Int64GetDatum(ioh->generation));
 	row_set_text(row, "state", pgaio_io_get_state_name(ioh));
 	row_set(row, "held", BoolGetDatum(copy->held));
-	if (ioh->state != PGAIO_HS_HANDED_OUT && io_is_read(ioh))
+	if (ioh->state != PGAIO_HS_HANDED_OUT && ioh->target == PGAIO_TID_SMGR)
 	{
+		row_set_text(row, "op", io_op_names(IO_OP_BIT(ioh->op)));
 		row_set(row, "off", Int64GetDatum(ioh->op_data.read.offset));
 		row_set(row, "length", Int64GetDatum((int64) target->smgr.nblocks * BLCKSZ));
-		row_set_text(row, "target_desc", pgaio_io_get_target_description(ioh));
-		row_set_file(row, true, &target->smgr.rlocator);
-		row_set_text(row, "fork", forkNames[target->smgr.forkNum]);
-		row_set(row, "blockno", Int64GetDatum(target->smgr.blockNum));
-		row_set(row, "nblocks", Int32GetDatum(target->smgr.nblocks));
+		row_set_text(row, "target_desc", io_describe_target(target));
+		row_set_file(row, !is_wal, &target->smgr.rlocator);
+		row_set_text(row, "fork", is_wal ? NULL : forkNames[target->smgr.forkNum]);
+		row_set_if(row, "blockno", !is_wal, Int64GetDatum(target->smgr.blockNum));
+		row_set_if(row, "nblocks", !is_wal, Int32GetDatum(target->smgr.nblocks));
 	}
 	row_set_if(row, "filter", copy->held && !copy->io.effect.injected, Int32GetDatum(copy->io.effect.hold_filter));
 	row_set_if(row, "since", copy->held, TimestampTzGetDatum(copy->io.since));
-	row_set_ints(row, "waiters", copy->waiters, copy->nwaiters);
+	/* for a system call, only its own process is known to wait */
+	row_set_ints(row, "waiters", is_call ? &copy->pid : copy->waiters, is_call ? 1 : copy->nwaiters);
 	if (copy->io.phase == GATE_QUEUED && copy->io.effect.device_filter != 0 && copy->io.generation == ioh->generation)
 	{
 		row_set(row, "device", Int32GetDatum(copy->io.effect.device_filter));
@@ -111,7 +115,7 @@ put_handle(Row *row, HandleCopy *copy, IoTime now)
 		row_set_ms(row, "service_time", copy->io.due != 0, copy->io.due - copy->io.submitted);
 		row_set_ms(row, "due_in", copy->io.due != 0, copy->io.due - now);
 	}
-	row_set(row, "f_localmem", BoolGetDatum(gate_is_local(ioh)));
+	row_set(row, "f_localmem", BoolGetDatum(ioh->target == PGAIO_TID_SMGR && target->smgr.is_temp));
 
 	row_put(row);
 }
@@ -121,7 +125,7 @@ Datum
 io_handles_get(PG_FUNCTION_ARGS)
 {
 	/* a process waits for one read at a time */
-	int			max_waiters = GATE_MAX_PROCESSES;
+	int			max_waiters = IO_MAX_PROCESSES;
 	int		   *waiters = palloc_array(int, max_waiters);
 	int			max = 16;
 	HandleCopy *copies;
@@ -162,6 +166,7 @@ io_gate_get(PG_FUNCTION_ARGS)
 	if (gate != NULL)
 	{
 		row_set(row, "synchronous", BoolGetDatum(gate_sees_synchronous));
+		row_set(row, "writes", BoolGetDatum(io_calls_unavailable.reason == NULL));
 		row_set_if(row, "worker", gate->worker_pid != 0, Int32GetDatum(gate->worker_pid));
 		row_set(row, "held", Int32GetDatum(dclist_count(&gate->held)));
 	}

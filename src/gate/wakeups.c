@@ -73,7 +73,7 @@ begin_hold(PgAioHandle *ioh, uint64 generation, IoTime waited)
 	{
 		wakeup->held = true;
 		wakeup->may_go_on = false;
-		wakeup->io = ioh - pgaio_ctl->io_handles;
+		wakeup->io = io_index(ioh);
 		wakeup->generation = generation;
 		wakeup->since = GetCurrentTimestamp();
 		wakeup->limit = io_now() + Max(settings->longest - waited, 0);

@@ -17,7 +17,7 @@ static IoMatch my_match;
 static bool
 is_asked_for(PgAioHandle *ioh)
 {
-	if (!io_is_read(ioh))
+	if (!io_is_read(ioh) && !io_is_call(ioh))
 		return false;
 	if (my_filter != trace->filter)
 	{
@@ -72,7 +72,8 @@ trace_staged(PgAioHandle *ioh, bool synchronous)
 	memset(&head, 0, TRACE_RECORD_HEAD);
 	head.state = TRACE_STAGED;
 	head.generation = ioh->generation;
-	head.io = ioh - pgaio_ctl->io_handles;
+	head.io = io_index(ioh);
+	head.op = ioh->op;
 	head.owner = ioh->owner_procno;
 	head.issuer = MyProcPid;
 	head.issuer_type = MyBackendType;

@@ -62,14 +62,14 @@ trace_begin(PgAioHandle *ioh, TraceRecord *head)
 		memcpy((char *) record + begin, (char *) head + begin, TRACE_RECORD_HEAD - begin);
 	SpinLockRelease(&record->mutex);
 
-	pg_atomic_write_u64(&trace->seqs[ioh - pgaio_ctl->io_handles], seq);
+	pg_atomic_write_u64(&trace->seqs[io_index(ioh)], seq);
 }
 
 /* Locks the record about this use of a handle; NULL if there is none (any more). */
 TraceRecord *
 trace_lock_io(PgAioHandle *ioh, uint64 generation)
 {
-	uint32		io = ioh - pgaio_ctl->io_handles;
+	uint32		io = io_index(ioh);
 	uint64		seq = pg_atomic_read_u64(&trace->seqs[io]);
 	TraceRecord *record = slot(seq);
 

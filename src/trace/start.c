@@ -83,6 +83,7 @@ io_trace_start(PG_FUNCTION_ARGS)
 	require_subsystem(fcinfo, &trace_subsystem);
 	match = io_match_rel_arg(fcinfo, 0);
 	io_match_pid_arg(fcinfo, 1, &match);
+	io_match_op_arg(fcinfo, 2, &match);
 
 	LWLockAcquire(trace->lock, LW_EXCLUSIVE);
 	trace->match = match;
@@ -97,6 +98,7 @@ io_trace_start(PG_FUNCTION_ARGS)
 	if (++trace->last_filter == 0)
 		trace->last_filter = 1;
 	trace->filter = trace->last_filter;
+	trace->ops = match.ops;
 	LWLockRelease(trace->lock);
 
 	if (recorded > 0)
@@ -119,6 +121,7 @@ io_trace_stop(PG_FUNCTION_ARGS)
 	if (trace->filter != 0)
 		trace->stopped_at = GetCurrentTimestamp();
 	trace->filter = 0;
+	trace->ops = 0;
 	LWLockRelease(trace->lock);
 
 	PG_RETURN_VOID();

@@ -42,9 +42,10 @@ typedef struct TraceRecord
 	TraceState	state;
 	uint64		seq;			/* 0: not used yet */
 
-	/* which read */
+	/* which I/O */
 	uint64		generation;
 	uint32		io;
+	uint8		op;
 	ProcNumber	owner;
 	int			issuer;			/* pid */
 	BackendType issuer_type;
@@ -82,8 +83,12 @@ typedef struct TraceRing
 								 * look after the state SUBMITTED, see GateIo */
 	pg_atomic_uint64 lost_waits;
 
-	/* read without lock: number of the filter in force, or 0 */
+	/*
+	 * read without lock: number of the filter in force, or 0, and what it
+	 * matches
+	 */
 	uint32		filter;
+	volatile uint32 ops;
 
 	LWLock	   *lock;			/* for all below */
 	IoMatch		match;
@@ -110,6 +115,13 @@ extern bool trace_wait_begins(PgAioHandle *ioh, uint64 generation, IoWait *wait)
 extern void trace_wait_ends(const IoWait *wait);
 extern void trace_completion_begins(PgAioHandle *ioh, PgAioResult result);
 extern void trace_completion_ends(PgAioHandle *ioh, PgAioResult result);
+
+/* Returns the operations that are traced.  A look without lock. */
+static inline uint32
+trace_ops(void)
+{
+	return trace != NULL ? trace->ops : 0;
+}
 
 /* start.c */
 extern Subsystem trace_subsystem;

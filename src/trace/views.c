@@ -118,41 +118,42 @@ fill_row(Row *row, const TraceRecord *record, TimestampTz clock_offset)
 	bool		completed = record->state == TRACE_COMPLETED;
 	const PgAioTargetData *target = &record->target;
 	const char *worker_type;
-	Oid			relation = trace_relation(&target->smgr.rlocator,
-										  target->smgr.is_temp ? record->owner : INVALID_PROC_NUMBER);
-	PgAioHandle described = {.target = PGAIO_TID_SMGR,.target_data = *target};
+	bool		is_wal = record->op >= IO_OP_WAL_WRITE;
+	Oid			relation = is_wal ? InvalidOid : trace_relation(&target->smgr.rlocator,
+																target->smgr.is_temp ? record->owner : INVALID_PROC_NUMBER);
+	bool		is_read = record->op == PGAIO_OP_READV;
 
 	row_set(row, "seq", Int64GetDatum(record->seq));
 	row_set(row, "pid", Int32GetDatum(record->issuer));
 	row_set(row, "io_id", Int32GetDatum(record->io));
 	row_set(row, "io_generation", Int64GetDatum(record->generation));
 	row_set_text(row, "state", state_names[record->state]);
-	row_set_text(row, "operation", "readv");
+	row_set_text(row, "operation", is_read ? "readv" : io_op_names(IO_OP_BIT(record->op)));
 	row_set(row, "off", Int64GetDatum(record->offset));
 	row_set(row, "length", Int64GetDatum((int64) target->smgr.nblocks * BLCKSZ));
-	row_set_text(row, "target", "smgr");
-	row_set_text(row, "target_desc", pgaio_io_get_target_description(&described));
+	row_set_text(row, "target", is_wal ? "wal" : "smgr");
+	row_set_text(row, "target_desc", io_describe_target(target));
 	row_set_if(row, "raw_result", completed, Int32GetDatum(record->raw_result));
 	row_set_text(row, "result", pgaio_result_status_string(record->status));
 	row_set(row, "f_sync", BoolGetDatum((record->flags & PGAIO_HF_SYNCHRONOUS) != 0));
-	row_set(row, "f_localmem", BoolGetDatum((record->flags & PGAIO_HF_REFERENCES_LOCAL) != 0));
+	row_set(row, "f_localmem", BoolGetDatum(target->smgr.is_temp));
 	row_set(row, "f_buffered", BoolGetDatum((record->flags & PGAIO_HF_BUFFERED) != 0));
 	row_set_if(row, "relation", OidIsValid(relation), ObjectIdGetDatum(relation));
-	row_set_text(row, "fork", forkNames[target->smgr.forkNum]);
-	row_set(row, "blockno", Int64GetDatum(target->smgr.blockNum));
-	row_set(row, "nblocks", Int32GetDatum(target->smgr.nblocks));
+	row_set_text(row, "fork", is_wal ? NULL : forkNames[target->smgr.forkNum]);
+	row_set_if(row, "blockno", !is_wal, Int64GetDatum(target->smgr.blockNum));
+	row_set_if(row, "nblocks", !is_wal, Int32GetDatum(target->smgr.nblocks));
 	add_time(row, "staged_at", record->staged, clock_offset);
 	add_time(row, "submitted_at", record->submitted, clock_offset);
 	add_time(row, "completed_at", record->completed, clock_offset);
 	row_set_ms(row, "latency", completed, record->completed - record->submitted);
-	row_set_if(row, "in_progress", submitted, Int32GetDatum(record->in_progress));
-	row_set_if(row, "lookahead_distance", submitted, Int32GetDatum(record->lookahead));
+	row_set_if(row, "in_progress", submitted && is_read, Int32GetDatum(record->in_progress));
+	row_set_if(row, "lookahead_distance", submitted && is_read, Int32GetDatum(record->lookahead));
 	row_set_if(row, "executed_by", completed && record->executor != 0, Int32GetDatum(record->executor));
 	row_set_if(row, "completed_by", completed, Int32GetDatum(record->completer));
 	row_set(row, "joined", BoolGetDatum(record->joined));
 	add_waits(row, record, clock_offset);
 	row_set(row, "held", BoolGetDatum(completed ? record->held : submitted &&
-									  io_is_delayed(&pgaio_ctl->io_handles[record->io], record->generation)));
+									  io_is_delayed(io_handle(record->io), record->generation)));
 	/* of a background worker that has ended, just that it was one */
 	worker_type = record->issuer_type == B_BG_WORKER ? GetBackgroundWorkerTypeByPid(record->issuer) : NULL;
 	row_set_text(row, "backend_type", worker_type != NULL ? worker_type : GetBackendTypeDesc(record->issuer_type));
@@ -237,6 +238,7 @@ io_trace_status_get(PG_FUNCTION_ARGS)
 	row_set(row, "running", BoolGetDatum(running));
 	row_set_if(row, "relation", OidIsValid(relation), ObjectIdGetDatum(relation));
 	row_set_if(row, "pid", match.pid != 0, Int32GetDatum(match.pid));
+	row_set_text(row, "op", io_op_names(match.ops));
 	row_set(row, "size", Int32GetDatum(trace->nrecords));
 	row_set(row, "recorded", Int64GetDatum(recorded));
 	row_set(row, "lost", Int64GetDatum(recorded > trace->nrecords ? recorded - trace->nrecords : 0));

@@ -109,6 +109,17 @@ my %waits = (
 		  . " SELECT read_rel_block_ll('scenario.mine', 3, wait_complete => false); ROLLBACK",
 		deaf => 1, own => 1, primary => 1),
 	'a held read, temporary table' => _held('everybody => true', undef, $own_read, %own),
+	'a held write' => _held("%t, op => 'write'", undef, 'SELECT evict_rel(%t)', primary => 1,
+		before => sub ($aio, $party) { $party->sql('BEGIN; DELETE FROM scenario.t WHERE blk = 3; ROLLBACK') }),
+	# in a critical section
+	'a held write of WAL' => {
+		held => 1, event => 'IoGateHeld', deaf => 1, own => 1, primary => 1,
+		begin => sub ($aio, $party, $t) {
+			_holder($aio)->sql("SELECT io_hold(pid => ${\$party->pid}, op => 'wal_write')");
+			$party->starts("SELECT pg_logical_emit_message(true, 'a', 'b')");
+			return 'SELECT io_hold_end(everybody => true), io_release_all()';
+		},
+	},
 	'a held wakeup' => {
 		event => 'IoHeldWakeup',
 		begin => sub ($aio, $party, $t) {

@@ -12,6 +12,6 @@ for my $has_worker (1, 0)
 	},
 		needs => 'gate trace', suffix => $has_worker ? 'worker' : 'alone',
 		# holds and devices for all relations are not to delay what sessions read of the catalogs
-		conf => { 'test_aio.reach_synchronous_reads' => 'off', $has_worker ? () : (max_worker_processes => 0) });
+		conf => { 'test_aio.reach_synchronous_reads' => 'off', 'test_aio.reach_writes' => 'on', $has_worker ? () : (max_worker_processes => 0) });
 }
 done_testing();
