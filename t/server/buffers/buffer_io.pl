@@ -224,7 +224,6 @@ END
 # Two sessions that want the same block, or the same buffer, at the same time (BufferAlloc,
 # GetVictimBuffer).  The first one, alice, has found that the block is in no buffer, has chosen one,
 # and stands still while she writes the page that is in it.
-my $no_strace = no_strace();
 
 # Returns two sessions that need no page of a catalog any more, a table, and another table whose pages
 # are changed by each UPDATE, one row on each; unlogged, so that no WAL has to be written before a page.
@@ -242,8 +241,6 @@ sub prepare ($aio)
 sub while_she_makes_room ($aio, $alice, $t, $others, $expected, $function, $later = undef)
 {
 	my $read = "SELECT sum(nblocks) FROM read_buffers('$t', 4, 1)";
-	# bob is idle, there is no background writer, and what the observer writes has ended when it looks
-	my $writes = sub { return $aio->sql("SELECT count(*) FROM buffers_in_progress() WHERE relfilenode = pg_relation_filenode('$others')") > 0 };
 	my ($stopped, $added);
 	# these scans have no ring; the second one sets hint bits, so that no other session does
 	my $range = "ctid >= '(0,1)'";
@@ -254,7 +251,11 @@ sub while_she_makes_room ($aio, $alice, $t, $others, $expected, $function, $late
 		$aio->evict($t, $alice);
 		$aio->sql($change);
 		$added = $aio->io_counts_during($alice, 'relation/normal', sub {
-			$stopped = while_stopped_in($aio, $alice, 'pwrite64,pwritev', $aio->file_of($others), $read, $writes, $function);
+			$aio->sql("SELECT io_hold('$others', pid => ${\$alice->pid}, op => 'write')");
+			$alice->starts($read);
+			$stopped = $aio->poll(sub { $alice->has_ended || $aio->sql('SELECT count(*) FROM io_held') }) && !$alice->has_ended;
+			$function->() if $stopped;
+			$aio->sql("SELECT io_hold_end(); SELECT io_release(pid, io_id) FROM io_held WHERE op = 'write'");
 			$later->() if $stopped && $later;
 			$alice->returns(1, 'alice goes on');
 		});
@@ -272,7 +273,7 @@ for_each_io_method('worker; long: all', sub {
 		while_she_makes_room($aio, $alice, $t, $others, '0|1', sub {
 			$bob->gives("SELECT sum(nblocks) FROM read_buffers('$t', 4, 3)", 3, 'bob reads it, too');
 		});
-	}, skip => $no_strace);
+	});
 
 	$aio->scenario('the read of another session has not ended', sub {
 		my ($alice, $bob, $t, $others) = prepare($aio);
@@ -283,7 +284,7 @@ for_each_io_method('worker; long: all', sub {
 			$aio->completion_continue;
 			$bob->ends('bob goes on');
 		});
-	}, skip => $no_strace // $aio->no_faults);
+	}, skip => $aio->no_faults);
 
 	$aio->scenario('another session pins what is written', sub {
 		my ($alice, $bob, $t, $others) = prepare($aio);
@@ -298,5 +299,5 @@ for_each_io_method('worker; long: all', sub {
 		$aio->gives("SELECT refcount FROM buffer_state('$others', $written)", 1, 'it has kept its buffer');
 		$bob->gives('FETCH RELATIVE 0 FROM c', "$written|700", 'and its row');
 		$bob->sql('COMMIT');
-	}, skip => $no_strace);
-}, conf => { shared_buffers => '256kB' });
+	});
+}, needs => 'gate', conf => { shared_buffers => '256kB', 'test_aio.reach_writes' => 'on' });
