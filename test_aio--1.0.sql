@@ -300,11 +300,13 @@ CREATE FUNCTION io_hold(rel regclass DEFAULT NULL,
 	times int DEFAULT NULL,
 	keep bool DEFAULT false,
 	everybody bool DEFAULT false,
-	op text DEFAULT 'read')
+	op text DEFAULT 'read',
+	backend_type text DEFAULT NULL,
+	leader_pid int DEFAULT NULL)
 RETURNS int4
 AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
 
-COMMENT ON FUNCTION io_hold(regclass, int8, text, int, int, int, bool, bool, text) IS
+COMMENT ON FUNCTION io_hold(regclass, int8, text, int, int, int, bool, bool, text, text, int) IS
 'hold matching reads, or other operations, until they are released; return the number of the filter';
 
 CREATE FUNCTION io_hold_end(filter int DEFAULT NULL, everybody bool DEFAULT false)
@@ -357,11 +359,13 @@ CREATE FUNCTION io_fail(rel regclass, result int,
 	times int DEFAULT NULL,
 	keep bool DEFAULT false,
 	everybody bool DEFAULT false,
-	op text DEFAULT 'read')
+	op text DEFAULT 'read',
+	backend_type text DEFAULT NULL,
+	leader_pid int DEFAULT NULL)
 RETURNS int4
 AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
 
-COMMENT ON FUNCTION io_fail(regclass, int, int8, text, int, int, int, bool, bool, text) IS
+COMMENT ON FUNCTION io_fail(regclass, int, int8, text, int, int, int, bool, bool, text, text, int) IS
 'give matching reads, or other operations, this result: a number of bytes, or a negative errno; return the number of the filter';
 
 CREATE FUNCTION io_fail_end(filter int DEFAULT NULL, everybody bool DEFAULT false)
@@ -382,11 +386,13 @@ CREATE FUNCTION io_device(rel regclass, latency text,
 	times int DEFAULT NULL,
 	keep bool DEFAULT false,
 	everybody bool DEFAULT false,
-	op text DEFAULT 'read')
+	op text DEFAULT 'read',
+	backend_type text DEFAULT NULL,
+	leader_pid int DEFAULT NULL)
 RETURNS int4
 AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
 
-COMMENT ON FUNCTION io_device(regclass, text, int, float8, int8, int8, text, int, int, int, bool, bool, text) IS
+COMMENT ON FUNCTION io_device(regclass, text, int, float8, int8, int8, text, int, int, int, bool, bool, text, text, int) IS
 'simulate a storage device for matching reads, or other operations; return the number of the filter';
 
 CREATE FUNCTION io_device_end(filter int DEFAULT NULL, everybody bool DEFAULT false)
@@ -413,7 +419,7 @@ AS 'MODULE_PATHNAME' LANGUAGE C;
 
 CREATE FUNCTION io_filters_get(OUT filter int4, OUT kind text, OUT op text,
 	OUT reltablespace oid, OUT reldatabase oid, OUT relfilenode oid,
-	OUT fork text, OUT blockno int8, OUT pid int4, OUT result int4,
+	OUT fork text, OUT blockno int8, OUT pid int4, OUT leader_pid int4, OUT backend_type text, OUT result int4,
 	OUT skip int8, OUT times int8, OUT matched int8, OUT fired int8,
 	OUT bypassed int8, OUT why_bypassed text, OUT hold_timeout int8, OUT holder int4,
 	OUT latency float8, OUT queue_depth int4, OUT jitter float8,
@@ -460,7 +466,7 @@ CREATE VIEW io_filters AS
 SELECT filter, kind, op,
 	CASE WHEN relfilenode IS NOT NULL THEN
 		coalesce(io_relation(reltablespace, reldatabase, relfilenode), 0::pg_catalog.regclass) END AS relation,
-	fork, blockno, pid, result, skip, times, matched, fired,
+	fork, blockno, pid, leader_pid, backend_type, result, skip, times, matched, fired,
 	bypassed, why_bypassed, hold_timeout, holder
 FROM io_filters_get();
 

@@ -72,6 +72,8 @@ typedef struct IoMatch
 	bool		has_block;
 	BlockNumber block;			/* the read covers this block */
 	int			pid;			/* the issuer; 0 matches all */
+	int			leader_pid;		/* of the issuer, a parallel worker; 0: all */
+	BackendType backend_type;	/* of the issuer; B_INVALID matches all */
 } IoMatch;
 
 static inline int
@@ -87,7 +89,8 @@ extern bool io_match_is_same(const IoMatch *a, const IoMatch *b);
 /* arguments of SQL functions; NULL matches all */
 extern IoMatch io_match_all(void);
 extern IoMatch io_match_rel_arg(FunctionCallInfo fcinfo, int arg);
-extern void io_match_pid_arg(FunctionCallInfo fcinfo, int arg, IoMatch *match);
+extern int	io_pid_arg(FunctionCallInfo fcinfo, int arg, const char *name);
+extern void io_match_backend_type_arg(FunctionCallInfo fcinfo, int arg, IoMatch *match);
 extern void io_match_block_arg(FunctionCallInfo fcinfo, int arg, int64 blockno, IoMatch *match);
 extern void io_match_relfilenode_arg(FunctionCallInfo fcinfo, int arg, IoMatch *match);
 extern void io_match_op_arg(FunctionCallInfo fcinfo, int arg, IoMatch *match);

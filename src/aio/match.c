@@ -55,6 +55,16 @@ io_is_read(PgAioHandle *ioh)
 	return ioh->op == PGAIO_OP_READV && ioh->target == PGAIO_TID_SMGR;
 }
 
+/* Returns the leader of the parallel query that issues an I/O as a worker, or 0. */
+static int
+leader_pid(PgAioHandle *ioh)
+{
+	const PGPROC *volatile *place = (const PGPROC *volatile *) &GetPGProcByNumber(ioh->owner_procno)->lockGroupLeader;
+	const PGPROC *leader = *place;
+
+	return leader != NULL && leader != GetPGProcByNumber(ioh->owner_procno) ? leader->pid : 0;
+}
+
 /* Returns whether an I/O matches.  Allocates nothing. */
 bool
 io_matches(const IoMatch *match, PgAioHandle *ioh)
@@ -83,6 +93,12 @@ io_matches(const IoMatch *match, PgAioHandle *ioh)
 		return false;
 	if (match->pid != 0 && match->pid != io_owner_pid(ioh))
 		return false;
+	if (match->leader_pid != 0 && match->leader_pid != leader_pid(ioh))
+		return false;
+	/* another process has looked when it began the I/O */
+	if (match->backend_type != B_INVALID && ioh->owner_procno == MyProcNumber &&
+		match->backend_type != MyBackendType)
+		return false;
 
 	return true;
 }
@@ -95,6 +111,7 @@ io_match_is_same(const IoMatch *a, const IoMatch *b)
 		(!a->has_rel || RelFileLocatorEquals(a->rlocator, b->rlocator)) &&
 		a->temp_owner == b->temp_owner && a->relfilenumber == b->relfilenumber &&
 		a->fork == b->fork && a->pid == b->pid &&
+		a->leader_pid == b->leader_pid && a->backend_type == b->backend_type &&
 		a->has_block == b->has_block && (!a->has_block || a->block == b->block);
 }
 
@@ -158,17 +175,37 @@ io_match_op_arg(FunctionCallInfo fcinfo, int arg, IoMatch *match)
 	}
 }
 
-/* Reads the process id of the backend that issues the reads. */
-void
-io_match_pid_arg(FunctionCallInfo fcinfo, int arg, IoMatch *match)
+/* Reads the process id of a backend; NULL: 0. */
+int
+io_pid_arg(FunctionCallInfo fcinfo, int arg, const char *name)
 {
+	int			pid = PG_ARGISNULL(arg) ? 0 : PG_GETARG_INT32(arg);
+
+	if (PG_ARGISNULL(arg))
+		return 0;
+	check_range(name, pid, 1, PG_INT32_MAX);
+	if (BackendPidGetProc(pid) == NULL && AuxiliaryPidGetProc(pid) == NULL)
+		ereport(NOTICE, errmsg("PID %d is not a PostgreSQL backend process", pid));
+	return pid;
+}
+
+/* Reads a type of processes, as in pg_stat_activity. */
+void
+io_match_backend_type_arg(FunctionCallInfo fcinfo, int arg, IoMatch *match)
+{
+	const char *name;
+	int			type = B_INVALID + 1;
+
 	if (PG_ARGISNULL(arg))
 		return;
-
-	match->pid = PG_GETARG_INT32(arg);
-	check_range("pid", match->pid, 1, PG_INT32_MAX);
-	if (BackendPidGetProc(match->pid) == NULL && AuxiliaryPidGetProc(match->pid) == NULL)
-		ereport(NOTICE, errmsg("PID %d is not a PostgreSQL backend process", match->pid));
+	name = text_to_cstring(PG_GETARG_TEXT_PP(arg));
+	while (type < BACKEND_NUM_TYPES && strcmp(GetBackendTypeDesc(type), name) != 0)
+		type++;
+	if (type == BACKEND_NUM_TYPES)
+		ereport(ERROR, errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				errmsg("unknown backend type \"%s\"", name),
+				errhint("For example \"client backend\", \"autovacuum worker\", \"checkpointer\" or \"background worker\"."));
+	match->backend_type = type;
 }
 
 /* Puts a block number, read by the caller since its type differs, into the match. */

@@ -53,7 +53,7 @@ flag_arg(FunctionCallInfo fcinfo, int arg)
 
 /*
  * Reads "rel", and from first_arg on blockno, fork, pid, skip, times, keep,
- * everybody, op.
+ * everybody, op, backend_type, leader_pid.
  */
 void
 filter_match_args(FunctionCallInfo fcinfo, int rel_arg, int first_arg, Filter *filter)
@@ -62,13 +62,16 @@ filter_match_args(FunctionCallInfo fcinfo, int rel_arg, int first_arg, Filter *f
 	io_match_block_arg(fcinfo, first_arg, PG_GETARG_INT64(first_arg), &filter->match);
 	if (!PG_ARGISNULL(first_arg + 1))
 		filter->match.fork = forkname_to_number(text_to_cstring(PG_GETARG_TEXT_PP(first_arg + 1)));
-	io_match_pid_arg(fcinfo, first_arg + 2, &filter->match);
+	filter->match.pid = io_pid_arg(fcinfo, first_arg + 2, "pid");
 	io_match_op_arg(fcinfo, first_arg + 7, &filter->match);
+	io_match_backend_type_arg(fcinfo, first_arg + 8, &filter->match);
+	filter->match.leader_pid = io_pid_arg(fcinfo, first_arg + 9, "leader_pid");
 	filter->skip = count_arg(fcinfo, first_arg + 3, "skip", 0, 0);
 	filter->times = count_arg(fcinfo, first_arg + 4, "times", 1, -1);
 	if (flag_arg(fcinfo, first_arg + 5))
 		filter->holder = 0;
-	if (!filter->match.has_rel && filter->match.pid == 0 && !flag_arg(fcinfo, first_arg + 6))
+	if (!filter->match.has_rel && filter->match.pid == 0 && filter->match.leader_pid == 0 &&
+		filter->match.backend_type == B_INVALID && !flag_arg(fcinfo, first_arg + 6))
 		ereport(ERROR, errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				errmsg("neither a relation nor a process is named"),
 				errhint("Set \"everybody\" to true for the reads of all relations by all processes."));
@@ -160,6 +163,8 @@ io_filters_get(PG_FUNCTION_ARGS)
 		row_set_text(row, "fork", match->fork != InvalidForkNumber ? forkNames[match->fork] : NULL);
 		row_set_if(row, "blockno", match->has_block, Int64GetDatum(match->block));
 		row_set_if(row, "pid", match->pid != 0, Int32GetDatum(match->pid));
+		row_set_if(row, "leader_pid", match->leader_pid != 0, Int32GetDatum(match->leader_pid));
+		row_set_text(row, "backend_type", match->backend_type != B_INVALID ? GetBackendTypeDesc(match->backend_type) : NULL);
 		row_set_if(row, "result", filter->has_result, Int32GetDatum(filter->result));
 		row_set(row, "skip", Int64GetDatum(filter->skip));
 		row_set_if(row, "times", filter->times >= 0, Int64GetDatum(filter->times));

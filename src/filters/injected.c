@@ -32,7 +32,7 @@ inj_io_completion_wait(PG_FUNCTION_ARGS)
 {
 	Filter		filter = filter_of_kind(fcinfo, FILTER_COMPLETION_WAIT);
 
-	io_match_pid_arg(fcinfo, 0, &filter.match);
+	filter.match.pid = io_pid_arg(fcinfo, 0, "pid");
 	io_match_relfilenode_arg(fcinfo, 1, &filter.match);
 	io_match_block_arg(fcinfo, 2, PG_GETARG_INT32(2), &filter.match);
 	(void) filters_put(&filter);
@@ -55,7 +55,7 @@ inj_io_short_read_attach(PG_FUNCTION_ARGS)
 {
 	Filter		filter = filter_of_kind(fcinfo, FILTER_SHORT_READ);
 
-	io_match_pid_arg(fcinfo, 1, &filter.match);
+	filter.match.pid = io_pid_arg(fcinfo, 1, "pid");
 	io_match_relfilenode_arg(fcinfo, 2, &filter.match);
 	filter.has_result = io_result_arg(fcinfo, 0, &filter.result);
 	(void) filters_put(&filter);

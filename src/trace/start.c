@@ -82,7 +82,7 @@ io_trace_start(PG_FUNCTION_ARGS)
 
 	require_subsystem(fcinfo, &trace_subsystem);
 	match = io_match_rel_arg(fcinfo, 0);
-	io_match_pid_arg(fcinfo, 1, &match);
+	match.pid = io_pid_arg(fcinfo, 1, "pid");
 	io_match_op_arg(fcinfo, 2, &match);
 
 	LWLockAcquire(trace->lock, LW_EXCLUSIVE);

@@ -1,0 +1,31 @@
+# Filters for processes of a type, and for the workers of a parallel query.
+use TestAio;
+
+for_each_io_method('worker; long: all', sub {
+	$aio->scenario('the workers of a leader', with('alice bob', 200, sub ($alice, $bob, $t) {
+		$alice->sql('SET max_parallel_workers_per_gather = 1; SET debug_parallel_query = on');
+		$bob->io_hold($t, leader_pid => $alice->pid);
+		$bob->gives("SELECT read_rel_block_ll('$t', 3)", '', 'others read');
+		$alice->starts("SELECT count(*) FROM $t");
+		$aio->wait_for('SELECT count(*) > 0 FROM io_held');
+		$aio->gives('SELECT DISTINCT leader_pid, backend_type FROM io_held JOIN pg_stat_activity USING (pid)', $alice->pid . '|parallel worker', 'only reads of workers are held');
+		$bob->gives('SELECT leader_pid, backend_type, pid, io_hold_end() FROM io_filters', $alice->pid . '|||1', 'the filter');
+		$bob->io_release_all;
+		$alice->returns(200, 'reads');
+	}));
+
+	$aio->scenario('processes of a type', with('alice bob', 20, sub ($alice, $bob, $t) {
+		$bob->io_hold(backend_type => 'checkpointer', op => 'write');
+		$bob->io_fail(undef, 'EIO', backend_type => 'autovacuum worker');
+		$bob->gives("SELECT string_agg(backend_type, ', ' ORDER BY filter) FROM io_filters", 'checkpointer, autovacuum worker');
+		$alice->sql("BEGIN; DELETE FROM $t WHERE blk = 3; ROLLBACK; SELECT evict_rel('$t')");
+		$alice->gives("SELECT count(*) FROM $t", 20, 'a session reads and writes');
+		$alice->sql("BEGIN; DELETE FROM $t WHERE blk = 4; ROLLBACK");
+		$alice->starts('CHECKPOINT');
+		$aio->wait_for('SELECT count(*) = 1 FROM io_held');
+		$bob->gives('SELECT count(*), min(backend_type) FROM io_held JOIN pg_stat_activity USING (pid)', '1|checkpointer', 'the checkpointer is held');
+		$bob->sql('SELECT io_hold_end(), io_fail_end(), io_release_all()');
+		$alice->ends;
+		$alice->fails("SELECT io_hold(backend_type => 'nobody')", '22023', qr/unknown backend type "nobody"\nHINT:  For example "client backend"/, 'no such type');
+	}));
+}, needs => 'gate', conf => { 'test_aio.reach_writes' => 'on', max_parallel_workers => 4 });
