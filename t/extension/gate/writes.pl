@@ -195,6 +195,9 @@ with_each_io_method('worker io_uring; long: all', sub {
 		dirty($alice, $t, 3, 4, 9);
 		$alice->gives("SELECT write_rel_block_ll('$t', 3, nblocks => 4)", '', 'writes four blocks');
 		$aio->is_as_written($t);
+		$bob->io_fail($t, 'ENOSPC', 5, op => 'write', skip => 9);
+		$alice->gives("SELECT write_rel_block_ll('$t', 3, nblocks => 4)", '', 'again');
+		$bob->gives('SELECT matched, io_fail_end() FROM io_filters', '1|1', 'one write, as a handle and as a system call');
 		$bob->io_hold($t, op => 'write');
 		$alice->starts("SELECT write_rel_block_ll('$t', 8, nblocks => 2)");
 		$aio->io_held_count(1);
