@@ -388,11 +388,13 @@ CREATE FUNCTION io_device(rel regclass, latency text,
 	everybody bool DEFAULT false,
 	op text DEFAULT 'read',
 	backend_type text DEFAULT NULL,
-	leader_pid int DEFAULT NULL)
+	leader_pid int DEFAULT NULL,
+	tail float8 DEFAULT 0,
+	tail_latency text DEFAULT NULL)
 RETURNS int4
 AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
 
-COMMENT ON FUNCTION io_device(regclass, text, int, float8, int8, int8, text, int, int, int, bool, bool, text, text, int) IS
+COMMENT ON FUNCTION io_device(regclass, text, int, float8, int8, int8, text, int, int, int, bool, bool, text, text, int, float8, text) IS
 'simulate a storage device for matching reads, or other operations; return the number of the filter';
 
 CREATE FUNCTION io_device_end(filter int DEFAULT NULL, everybody bool DEFAULT false)
@@ -422,7 +424,7 @@ CREATE FUNCTION io_filters_get(OUT filter int4, OUT kind text, OUT op text,
 	OUT fork text, OUT blockno int8, OUT pid int4, OUT leader_pid int4, OUT backend_type text, OUT result int4,
 	OUT skip int8, OUT times int8, OUT matched int8, OUT fired int8,
 	OUT bypassed int8, OUT why_bypassed text, OUT hold_timeout int8, OUT holder int4,
-	OUT latency float8, OUT queue_depth int4, OUT jitter float8,
+	OUT latency float8, OUT queue_depth int4, OUT jitter float8, OUT tail float8, OUT tail_latency float8,
 	OUT bytes_per_second int8, OUT reads int8, OUT read_bytes int8,
 	OUT writes int8, OUT write_bytes int8,
 	OUT in_progress int8, OUT queued int8,
@@ -475,7 +477,7 @@ COMMENT ON VIEW io_filters IS 'filters in force: which reads are held or fail, a
 CREATE VIEW io_devices AS
 SELECT filter, op, CASE WHEN relfilenode IS NOT NULL THEN
 		coalesce(io_relation(reltablespace, reldatabase, relfilenode), 0::pg_catalog.regclass) END AS relation,
-	latency, queue_depth, jitter, bytes_per_second, reads, read_bytes,
+	latency, queue_depth, jitter, tail, tail_latency, bytes_per_second, reads, read_bytes,
 	writes, write_bytes, in_progress, queued, mean_lateness, max_lateness, bypassed, why_bypassed, holder
 FROM io_filters_get() WHERE kind OPERATOR(pg_catalog.=) 'device';
 
@@ -560,6 +562,8 @@ SELECT relation, fork, pid, operation,
 	pg_catalog.count(*) FILTER (WHERE joined) AS joined,
 	pg_catalog.count(*) FILTER (WHERE result OPERATOR(pg_catalog.=) 'ERROR') AS errors,
 	pg_catalog.round(pg_catalog.avg(latency)::pg_catalog.numeric, 6)::pg_catalog.float8 AS mean_latency,
+	pg_catalog.percentile_disc(0.5::pg_catalog.float8) WITHIN GROUP (ORDER BY latency) AS p50_latency,
+	pg_catalog.percentile_disc(0.99::pg_catalog.float8) WITHIN GROUP (ORDER BY latency) AS p99_latency,
 	pg_catalog.max(latency) AS max_latency,
 	pg_catalog.avg(lookahead_distance)::pg_catalog.float8 AS mean_lookahead,
 	pg_catalog.max(lookahead_distance) AS max_lookahead

@@ -35,7 +35,7 @@ WHERE found[2] <> '0';
 CREATE TABLE search_path_names AS
 SELECT DISTINCT CASE prokind WHEN 'a' THEN 'aggregate' ELSE 'function' END AS kind, proname AS name, pronargs AS nargs,
 	CASE WHEN prorettype::regtype::text LIKE 'any%' OR prorettype = 'internal'::regtype THEN 'text' ELSE prorettype::regtype::text END AS result
-FROM pg_proc WHERE pronargs BETWEEN 1 AND 3 AND oid IN (
+FROM pg_proc WHERE pronargs BETWEEN 1 AND 3 AND (prokind <> 'a' OR pronargs = 1) AND oid IN (
 	SELECT objid FROM search_path_references WHERE classid = 'pg_proc'::regclass UNION ALL
 	SELECT objid FROM search_path_members WHERE classid = 'pg_proc'::regclass)
 UNION

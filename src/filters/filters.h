@@ -36,6 +36,8 @@ typedef struct DeviceSpeed
 	IoTime		latency;
 	int			depth;
 	double		jitter;
+	double		tail;			/* this share of the reads … */
+	IoTime		tail_latency;	/* … takes so long instead */
 	int64		bytes_per_second;	/* 0: no limit */
 } DeviceSpeed;
 

@@ -53,8 +53,9 @@ require_worker(void)
 /*
  * Simulates a device: matching reads take at least this long, and at most
  * "queue_depth" of them are served at once.  With jitter, the latency is spread
- * evenly between (1 - jitter) and (1 + jitter) times what it is.  Takes the place of
- * the device for the same reads, whose reads are due at once.
+ * evenly between (1 - jitter) and (1 + jitter) times what it is.  The share "tail" of the
+ * reads takes "tail_latency" instead.  Takes the place of the device for the same reads,
+ * whose reads are due at once.
  */
 Datum
 io_device(PG_FUNCTION_ARGS)
@@ -67,9 +68,12 @@ io_device(PG_FUNCTION_ARGS)
 	check_range("queue_depth", PG_GETARG_INT32(2), 1, MAX_QUEUE_DEPTH);
 	speed->depth = PG_GETARG_INT32(2);
 	speed->jitter = PG_GETARG_FLOAT8(3);
-	if (!(speed->jitter >= 0 && speed->jitter <= 1))
+	speed->tail = PG_ARGISNULL(15) ? 0 : PG_GETARG_FLOAT8(15);
+	if (!(speed->jitter >= 0 && speed->jitter <= 1 && speed->tail >= 0 && speed->tail <= 1))
 		ereport(ERROR, errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				errmsg("jitter must be between 0 and 1"));
+				errmsg("jitter and tail must be between 0 and 1"));
+	if (speed->tail > 0)
+		speed->tail_latency = latency_arg(fcinfo, 16);
 	if (!PG_ARGISNULL(4))
 	{
 		check_range("bytes_per_second", PG_GETARG_INT64(4), 1, PG_INT64_MAX);
@@ -107,6 +111,8 @@ gate_show_device(const Filter *device, Row *row)
 	row_set_ms(row, "latency", true, device->speed.latency);
 	row_set(row, "queue_depth", Int32GetDatum(device->speed.depth));
 	row_set(row, "jitter", Float8GetDatum(device->speed.jitter));
+	row_set(row, "tail", Float8GetDatum(device->speed.tail));
+	row_set_ms(row, "tail_latency", device->speed.tail > 0, device->speed.tail_latency);
 	row_set_if(row, "bytes_per_second", device->speed.bytes_per_second != 0, Int64GetDatum(device->speed.bytes_per_second));
 	row_set(row, "reads", Int64GetDatum(queue.reads));
 	row_set(row, "read_bytes", Int64GetDatum(queue.bytes));

@@ -22,6 +22,7 @@ static IoTime
 schedule(GateQueue *queue, const Filter *device, int64 nbytes, IoTime now)
 {
 	const DeviceSpeed *speed = &device->speed;
+	IoTime		latency = speed->latency;
 	double		deviation = 0;
 	int			slot = 0;
 	IoTime		begin;
@@ -34,8 +35,11 @@ schedule(GateQueue *queue, const Filter *device, int64 nbytes, IoTime now)
 	if (speed->jitter > 0)
 		deviation = speed->jitter * (2 * pg_prng_double(&pg_global_prng_state) - 1);
 
+	if (speed->tail > 0 && pg_prng_double(&pg_global_prng_state) < speed->tail)
+		latency = speed->tail_latency;
+
 	begin = Max(now, queue->slot_free[slot]);
-	end = begin + (IoTime) (speed->latency * (1 + deviation));
+	end = begin + (IoTime) (latency * (1 + deviation));
 	if (speed->bytes_per_second > 0)
 	{
 		queue->bus_free = Max(begin, queue->bus_free) +

@@ -115,6 +115,20 @@ for_each_io_method('worker; long: all', sub {
 		end_devices($aio);
 	}));
 
+	$aio->scenario('a tail', with('alice', 64, sub ($alice, $t) {
+		$aio->io_device($t, '10 s', 64, tail => 0.5, tail_latency => '50 s');
+		$aio->gives('SELECT latency, tail, tail_latency FROM io_devices', '10000|0.5|50000');
+		submits($aio, $alice, map { "$t $_" } 0 .. 59);
+		my %reads = map { split /\|/ } split /\n/, $aio->sql('SELECT round(service_time / 1000), count(*) FROM io_device_reads GROUP BY 1');
+		is(join(' ', sort keys %reads), '10 50', 'two latencies');
+		is_between($reads{50}, 10, 50, 'of 60 reads, about half take long');
+		end_devices($aio);
+		$aio->io_device($t, '10 s', 64, tail => 1, tail_latency => '0 ms');
+		$aio->evict($t);
+		$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[1, 2, 3])", 3, 'all of them');
+		end_devices($aio);
+	}));
+
 	$aio->scenario('lateness', with('alice', 64, sub ($alice, $t) {
 		$aio->io_device($t, '1 ms');
 		$aio->gives('SELECT mean_lateness IS NULL, max_lateness IS NULL FROM io_devices', 't|t', 'none yet');

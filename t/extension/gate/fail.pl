@@ -96,7 +96,7 @@ with_each_io_method('worker; long: all', sub {
 			(map { [ "io_device('$t', '$_')", '22023', qr/latency "$_" is not a time with a unit\nHINT:  For example "100us"/ ] } '5', '5 mon', ''),
 			(map { [ $_, '22023', qr/neither a relation nor a process is named\nHINT:  Set "everybody" to true/ ] } 'io_hold()', 'io_hold(blockno => 1, keep => true)',
 				"io_hold(fork => 'fsm')", 'io_fail(NULL, -5)', "io_device(NULL, '1 ms')"),
-			[ "io_device(NULL, '1ms', 0, everybody => true)", '22023', qr/between 1 and 1024/ ], [ "io_device(NULL, '1ms', jitter => 'NaN', everybody => true)", '22023', qr/between 0 and 1/ ],
+			[ "io_device(NULL, '1ms', 0, everybody => true)", '22023', qr/between 1 and 1024/ ], (map { [ "io_device(NULL, '1ms', $_, everybody => true)", '22023', qr/between 0 and 1/ ] } "jitter => 'NaN'", 'tail => 1.1'), [ "io_device(NULL, '1ms', tail => 0.5, everybody => true)", '22004', qr/latency must not be null/ ],
 			[ "io_device(NULL, '1ms', bytes_per_second => 0, everybody => true)", '22023', qr/between 1 and/ ])
 		{
 			$alice->fails("SELECT $case->[0]", $case->[1], $case->[2], $case->[0]);
