@@ -3,6 +3,7 @@ package TestAio::Observed;
 =head1 NAME
 
 TestAio::Observed - what a recording sees of a server
+
 =head1 SYNOPSIS
 
 	my $observed = TestAio::Observed->observe($aio);
