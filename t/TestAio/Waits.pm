@@ -323,7 +323,7 @@ sub run_combination ($aio, $wait_name, $end_name, $has_worker)
 			}
 			if ($wait->{stays} && $end->{gone} && !$end->{dies})
 			{
-				$aio->poll(sub { $aio->log_text =~ /FATAL:  terminating connection/ }) or fail('the party has been told');
+				$aio->poll(sub { $aio->log_text =~ /\b${\$party->name} FATAL:  terminating connection/ }) or fail('the party has been told');
 				$aio->sql($release);
 			}
 			_party_ends($aio, $party, $wait, $end);
