@@ -129,6 +129,9 @@ def draw_setup(random: Random, shape: dict[str, Any]) -> list[str]:
     for name in SHARED:
         made += storage_sql(random, name, "unlogged" if name == "unlogged" else "parts" if name == "parts" else "heap")
         made += [f"INSERT INTO {name} SELECT {ROW.format(id='i', v=0)} FROM generate_series(0, {FILLED - 1}) i"]
+    if random.random() < 0.5:
+        # COPY goes row by row
+        made += ["CREATE FUNCTION pass() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN new; END'", "CREATE TRIGGER pass BEFORE INSERT ON parts FOR EACH ROW EXECUTE FUNCTION pass()"]
     made += ["CREATE SEQUENCE counter", "CREATE VIEW seen AS SELECT id, v FROM heap", "CREATE MATERIALIZED VIEW mat AS SELECT id, v FROM heap", "CREATE UNIQUE INDEX ON mat (id)"]
     # many more blocks
     made += [filler(name, random.choice((300, 3000, 12000))) for name in random.sample(("heap", "heap2", "unlogged"), random.randrange(3))]

@@ -70,13 +70,13 @@ class Grammar:
     def kinds(self) -> dict[str, Callable[[int], Iterator[Step]]]:
         return {name.removeprefix("make_"): getattr(self, name) for name in dir(self) if name.startswith("make_")}
 
-    def write(self, me: int) -> Step:
-        table, (low, high), version = self.table(me), self.range(), self.new_version()
+    def write(self, me: int, kind: str = "", table: str = "") -> Step:
+        table, (low, high), version = table or self.table(me), self.range(), self.new_version()
         mine = f"id % {OWNERS} = {me}"
         first = low + (me - low) % OWNERS
         row = ROW.format(id="i", v=version)
         fresh = f"generate_series({first}, {high}, {OWNERS}) i WHERE NOT EXISTS (SELECT FROM {table} WHERE id = i)"
-        kind = self.one("insert", "insert", "copy", "update", "update", "delete", "merge")
+        kind = kind or self.one("insert", "insert", "copy", "update", "update", "delete", "merge")
         if kind == "insert":
             return Step(me, "sql", f"INSERT INTO {table} SELECT {row} FROM {fresh}", ("insert", table, low, high, version))
         if kind == "copy":
@@ -98,6 +98,10 @@ class Grammar:
 
     def make_write(self, me: int) -> Iterator[Step]:
         yield self.write(me)
+
+    def make_copy(self, me: int) -> Iterator[Step]:
+        yield self.write(me, "delete", "parts")
+        yield self.write(me, "copy", "parts")
 
     def read(self, me: int) -> Step:
         table = self.table(me)
@@ -124,6 +128,8 @@ class Grammar:
         twins = " JOIN ".join([table, *(f"(SELECT id AS j{i} FROM {table} ORDER BY id) s{i} ON j{i} = id" for i in range(self.random.randrange(4)))])
         yield Step(me, "sql", f"SET effective_io_concurrency = {self.one(16, 1000)}; SET io_combine_limit = '{self.one(16, 128)}'")
         yield self.rows(me, table, self.predicate(), source=twins)
+        # three streams at once
+        yield Step(me, "sql", "; ".join(["BEGIN", *(f"DECLARE t{i} CURSOR FOR SELECT * FROM {table}; MOVE 3000 FROM t{i}" for i in range(3)), f"SELECT count(*) FROM {table} WHERE id = 1", "ROLLBACK"]), (), "no tx")
         yield Step(me, "sql", f"SELECT (SELECT count(body) FROM {table}) - (SELECT count(*) FROM (SELECT body FROM {table} UNION ALL SELECT body FROM {table}) s) / 2", ("none",))
 
     def make_full(self, me: int) -> Iterator[Step]:
@@ -307,8 +313,9 @@ class Grammar:
             yield Step(me, "sql", self.one(f"SELECT count(*) FROM verify_heapam('bad{me}', on_error_stop => true)", f"SELECT count(*) FROM bad{me}", f"SELECT pg_prewarm('bad{me}')",
                                            f"VACUUM bad{me}", f"SELECT * FROM pgstattuple('bad{me}')", f"SELECT count(*) FROM bad{me} WHERE id = 7"), ("errors", "XX001", "58030", "XX002", "42P01", "0A000"), "no tx")
         yield Step(me, "sql", f"SELECT grow_rel('bad{me}_id', {self.one(1, 3)})", ("errors", "XX001", "42P01"), "no tx")
-        # pgstatindex() is left out: an assertion of 18 and 19 fails at a page that was never written
-        yield Step(me, "sql", self.one(f"SELECT * FROM pgstattuple('bad{me}_id')", f"SELECT * FROM pgstathashindex('bad{me}_id')"),
+        # pgstatindex() is rare, for it ends the run on servers with assertions (pgstatindex-new-page)
+        kind = self.random.choices(("pgstattuple", "pgstathashindex", "pgstatindex"), (9, 9, 1))[0]
+        yield Step(me, "sql", f"SELECT * FROM {kind}('bad{me}_id')",
                    ("errors", "0A000", "42809", "42P01"), "no tx")
         yield Step(me, "sql", f"DROP TABLE bad{me}", (), "no tx")
 

@@ -4,9 +4,10 @@ import re
 
 KNOWN = (
     (re.compile("could not setup io_uring queue: Cannot allocate memory"), "not enough locked memory for io_uring on this machine at the moment"),
-    # the record of the rollback is not flushed, so recovery makes the init fork again, and copies it to a main fork that
-    # is still there, truncated, until the next checkpoint: 18.6, 19rc1, 20devel
-    (re.compile('could not create file "[^"]*": File exists'), "no start after a crash, if an unlogged table was made in a transaction that was rolled back just before"),
+    # of doc/reports
+    (re.compile('could not create file "[^"]*": File exists'), "unlogged-rollback-crash"),
+    (re.compile("hit-not-counted: "), "hit-not-counted"),
+    (re.compile(r"pgstatindex(?s:.*)pd_special >= SizeOfPageHeaderData"), "pgstatindex-new-page"),
 )
 
 
