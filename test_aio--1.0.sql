@@ -316,12 +316,12 @@ AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
 COMMENT ON FUNCTION io_hold_end(int, bool) IS
 'end a filter of io_hold(), those of this session, or of everybody; reads that are held stay held';
 
-CREATE FUNCTION io_release(pid int, io_id int, result int DEFAULT NULL)
+CREATE FUNCTION io_release(pid int, io_id int, result int DEFAULT NULL, by text DEFAULT NULL)
 RETURNS bool
 AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
 
-COMMENT ON FUNCTION io_release(int, int, int) IS
-'release a held read, or without io_id the held write of a process: perform it, or give it a number of bytes or a negative errno as its result';
+COMMENT ON FUNCTION io_release(int, int, int, text) IS
+'release a held read or write: perform it, or give it a number of bytes or a negative errno as its result';
 
 CREATE FUNCTION io_release_all(result int DEFAULT NULL)
 RETURNS int4

@@ -35,21 +35,6 @@ latency_arg(FunctionCallInfo fcinfo, int arg)
 	return latency * NS_PER_MS;
 }
 
-/* Waits until the worker is there; it takes a moment after server start. */
-static void
-require_worker(void)
-{
-	for (int i = 0; gate->worker == INVALID_PROC_NUMBER; i++)
-	{
-		if (i == 500)
-			ereport(ERROR, errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-					errmsg("the background worker of the I/O gate is not running"),
-					errhint("\"max_worker_processes\" may be too low."));
-		CHECK_FOR_INTERRUPTS();
-		pg_usleep(10000L);
-	}
-}
-
 /*
  * Simulates a device: matching reads take at least this long, and at most
  * "queue_depth" of them are served at once.  With jitter, the latency is spread
@@ -80,7 +65,7 @@ io_device(PG_FUNCTION_ARGS)
 		speed->bytes_per_second = PG_GETARG_INT64(4);
 	}
 	filter_match_args(fcinfo, 0, 5, &filter);
-	require_worker();
+	gate_require_worker();
 
 	PG_RETURN_INT32(filters_put(&filter));
 }

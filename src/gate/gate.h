@@ -26,6 +26,15 @@ typedef enum GatePhase
 	GATE_QUEUED,				/* until it is due */
 } GatePhase;
 
+/* Who performs a read that has been released. */
+typedef enum GatePerformer
+{
+	BY_ANYBODY = 0,
+	BY_OWNER,
+	BY_WAITER,					/* another process that waits for it */
+	BY_WORKER,					/* the gate's */
+} GatePerformer;
+
 /*
  * What the gate knows of a handle, beyond what the handle says.
  *
@@ -47,7 +56,8 @@ typedef struct GateIo
 	FilterEffect effect;		/* 0: has ended by the submission */
 	bool		has_result;		/* ends with "result" instead of its own */
 	int32		result;
-	bool		released;		/* who looks next performs it */
+	bool		released;		/* who looks next performs it … */
+	GatePerformer by;			/* … of these */
 	bool		hold_expired;	/* it was held for longer than it might be */
 	dlist_node	held_node;		/* GATE_HELD */
 	IoTime		submitted;		/* GATE_QUEUED */
@@ -137,6 +147,7 @@ extern GateState *gate;
 extern Subsystem gate_subsystem;
 extern bool gate_sees_synchronous;
 extern void gate_wake_worker(void);
+extern void gate_require_worker(void);
 extern void gate_notify(PgAioHandle *ioh);
 extern void gate_release_wakeups(void);
 extern IoTime gate_patience(IoTime patience, IoTime made);
@@ -159,6 +170,12 @@ static inline bool
 gate_is_local(PgAioHandle *ioh)
 {
 	return (ioh->flags & PGAIO_HF_REFERENCES_LOCAL) != 0;
+}
+
+static inline bool
+gate_is_released_to(const GateIo *io, GatePerformer performer)
+{
+	return io->released && (io->by == BY_ANYBODY || io->by == performer);
 }
 
 /* the queue that a read is in, or NULL if its device has ended */

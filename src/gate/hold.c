@@ -7,6 +7,7 @@
  */
 #include "gate/gate.h"
 
+#include "utils/builtins.h"
 #include "utils/timestamp.h"
 
 PG_FUNCTION_INFO_V1(io_release);
@@ -70,9 +71,10 @@ gate_complete(PgAioHandle *ioh, IoTime not_before)
  * process, unless it wakes the waiters.  The caller has the lock.
  */
 static void
-release(GateIo *io, bool wake)
+release(GateIo *io, bool wake, GatePerformer by)
 {
 	io->released = true;
+	io->by = by;
 	if (wake || gate_is_local(gate_handle(io)))
 		gate_notify(gate_handle(io));
 }
@@ -85,6 +87,7 @@ PgAioHandle *
 gate_claim_released(IoTime now)
 {
 	PgAioHandle *claimed = NULL;
+	GatePerformer performer = gate->worker_pid == MyProcPid ? BY_WORKER : BY_ANYBODY;
 	dlist_iter	iter;
 
 	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
@@ -92,7 +95,8 @@ gate_claim_released(IoTime now)
 	{
 		GateIo	   *io = dclist_container(GateIo, held_node, iter.cur);
 
-		if (gate_is_local(gate_handle(io)) || (!io->released && io->hold_limit > now))
+		if (gate_is_local(gate_handle(io)) ||
+			(!gate_is_released_to(io, performer) && io->hold_limit > now))
 			continue;
 		claimed = gate_handle(io);
 		io->hold_expired = !io->released;
@@ -134,7 +138,7 @@ filters_changed(int exiting)
 
 		if ((exiting != 0 && io->effect.holder == exiting) ||
 			(io->effect.injected && filter_in_force(io->effect.hold_filter, gate_handle(io)) == NULL))
-			release(io, exiting != 0);
+			release(io, exiting != 0, BY_ANYBODY);
 	}
 	gate_make_due();
 	if (exiting != 0 && gate->wakeups_holder == exiting)
@@ -181,7 +185,7 @@ gate_close(void)
 	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
 	gate->closing = true;
 	dclist_foreach(iter, &gate->held)
-		release(dclist_container(GateIo, held_node, iter.cur), true);
+		release(dclist_container(GateIo, held_node, iter.cur), true, BY_ANYBODY);
 	gate_make_due();
 	gate_release_wakeups();
 	LWLockRelease(gate->lock);
@@ -197,9 +201,33 @@ choose_result(GateIo *io, int32 result)
 	io->result = result;
 }
 
+/* Reads who is to perform a read, as far as that is possible. */
+static GatePerformer
+performer_arg(FunctionCallInfo fcinfo, int arg, PgAioHandle *ioh)
+{
+	static const char *const names[] = {[BY_OWNER] = "owner",[BY_WAITER] = "waiter",[BY_WORKER] = "worker"};
+	const char *name = PG_ARGISNULL(arg) ? NULL : text_to_cstring(PG_GETARG_TEXT_PP(arg));
+	int			by = BY_OWNER;
+
+	if (name == NULL)
+		return BY_ANYBODY;
+	while (by < (int) lengthof(names) && strcmp(names[by], name) != 0)
+		by++;
+	if (by == lengthof(names))
+		ereport(ERROR, errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				errmsg("\"by\" must be \"owner\", \"waiter\" or \"worker\""));
+	if (gate_is_local(ioh) && by != BY_OWNER)
+		ereport(ERROR, errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				errmsg("only its owner can perform a read of a temporary table, or a system call"));
+	if (by == BY_WORKER)
+		gate_require_worker();
+	return by;
+}
+
 /*
  * Releases one held read.  NULL performs it, a number of bytes makes it that
- * short, a negative errno fails it.  Returns false if it is not held.
+ * short, a negative errno fails it.  This session performs it, or the processes named
+ * by "by" do.  Returns false if it is not held.
  */
 Datum
 io_release(PG_FUNCTION_ARGS)
@@ -212,6 +240,7 @@ io_release(PG_FUNCTION_ARGS)
 	bool		is_ours;
 	PgAioHandle *ioh;
 	GateIo	   *io;
+	GatePerformer by;
 
 	require_subsystem(fcinfo, &gate_subsystem);
 	check_not_null("pid and io_id", PG_ARGISNULL(0) || PG_ARGISNULL(1));
@@ -220,18 +249,21 @@ io_release(PG_FUNCTION_ARGS)
 
 	ioh = io_handle(io_id);
 	io = &gate->ios[io_id];
+	by = performer_arg(fcinfo, 3, ioh);
 
 	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
 	is_held = io->phase == GATE_HELD && !io->released &&
 		io_owner_pid(ioh) == pid;
-	is_ours = is_held && (!gate_is_local(ioh) || ioh->owner_procno == MyProcNumber);
+	is_ours = is_held && by == BY_ANYBODY && (!gate_is_local(ioh) || ioh->owner_procno == MyProcNumber);
 	if (is_held && has_result)
 		choose_result(io, result);
 	if (is_ours)
 		gate_claim(ioh, io);
 	else if (is_held)
-		release(io, true);
+		release(io, true, by);
 	LWLockRelease(gate->lock);
+	if (by == BY_WORKER)
+		gate_wake_worker();
 	if (is_ours)
 		gate_complete(ioh, 0);
 
@@ -261,7 +293,7 @@ io_release_all(PG_FUNCTION_ARGS)
 			continue;
 		if (has_result)
 			choose_result(io, result);
-		release(io, false);
+		release(io, false, BY_ANYBODY);
 		released++;
 	}
 	LWLockRelease(gate->lock);

@@ -100,6 +100,21 @@ gate_notify(PgAioHandle *ioh)
 #endif
 }
 
+/* Waits until the worker is there; it takes a moment after server start. */
+void
+gate_require_worker(void)
+{
+	for (int i = 0; gate->worker == INVALID_PROC_NUMBER; i++)
+	{
+		if (i == 500)
+			ereport(ERROR, errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					errmsg("the background worker of the I/O gate is not running"),
+					errhint("\"max_worker_processes\" may be too low."));
+		CHECK_FOR_INTERRUPTS();
+		pg_usleep(10000L);
+	}
+}
+
 /* Wakeups are no longer held: everybody goes on.  The caller has the lock. */
 void
 gate_release_wakeups(void)

@@ -88,7 +88,7 @@ look_at_held(Wait *wait, GateIo *io, IoTime now)
 
 	if (gate_is_local(ioh) && !is_owner)
 		return WAIT_HELD;
-	if (io->released)
+	if (gate_is_released_to(io, is_owner ? BY_OWNER : BY_WAITER))
 		return WAIT_PERFORM;
 
 	action = look_at_process(wait, io, now);

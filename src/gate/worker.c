@@ -59,7 +59,7 @@ next_event(void)
 		const GateIo *io = dclist_container(GateIo, held_node, iter.cur);
 
 		if (!gate_is_local(gate_handle(io)))
-			next = Min(next, io->released ? 0 : io->hold_limit);
+			next = Min(next, gate_is_released_to(io, BY_WORKER) ? 0 : io->hold_limit);
 	}
 
 	return next;

@@ -1,4 +1,4 @@
-# Filters for processes of a type, and for the workers of a parallel query.
+# Filters for processes of a type, and for the workers of a parallel query; which process performs a read.
 use TestAio;
 
 for_each_io_method('worker; long: all', sub {
@@ -28,4 +28,24 @@ for_each_io_method('worker; long: all', sub {
 		$alice->ends;
 		$alice->fails("SELECT io_hold(backend_type => 'nobody')", '22023', qr/unknown backend type "nobody"\nHINT:  For example "client backend"/, 'no such type');
 	}));
-}, needs => 'gate', conf => { 'test_aio.reach_writes' => 'on', max_parallel_workers => 4 });
+	$aio->scenario('performed by the %s', with('', 20, sub ($t, $by) {
+		$aio->io_trace_restart($t);
+		my ($controller, $issuer, $waiter) = $aio->controller_issuer_waiter($t);
+		my %pids = (owner => $issuer->pid, waiter => $waiter->pid, worker => $aio->sql('SELECT worker FROM io_gate'));
+		$controller->fails("SELECT io_release(pid, io_id, by => 'me') FROM io_held", '22023', qr/"by" must be "owner"/, 'nobody else');
+		$controller->gives("SELECT io_hold_end(), io_release(pid, io_id, by => '$by') FROM io_held", '1|t');
+		$_->ends for $issuer, $waiter;
+		$aio->io_trace_shows('completed_by', $pids{$by}, 'completed by it');
+		$aio->io_trace_stop;
+	}), each => [qw(owner waiter worker)]);
+
+	$aio->scenario('only by its owner', with('alice bob', sub ($alice, $bob) {
+		$aio->table('own', 20, kind => 'TEMP', session => $alice);
+		$bob->io_hold(pid => $alice->pid);
+		$alice->starts("SELECT read_rel_block_ll('own', 3)");
+		$aio->io_held_count(1);
+		$bob->fails("SELECT io_release(pid, io_id, by => '$_') FROM io_held", '55000', qr/only its owner can perform/, $_) for qw(waiter worker);
+		$bob->gives("SELECT io_hold_end(), io_release(pid, io_id, by => 'owner') FROM io_held", '1|t');
+		$alice->ends;
+	}));
+}, needs => 'gate trace', conf => { 'test_aio.reach_writes' => 'on', max_parallel_workers => 4 });
