@@ -89,6 +89,9 @@ def draw_settings(random: Random, method: str) -> dict[str, str]:
         settings |= {"wal_level": "minimal", "max_wal_senders": "0"}
     elif random.random() < 0.5:
         settings["summarize_wal"] = "on"
+    # so many local buffers that a stream may pin more than it can count
+    if settings.get("temp_buffers") == "1200MB":
+        settings["io_max_combine_limit"] = "128"
     # a stream is to have a few buffers in the smallest pool
     if settings.get("shared_buffers") == "1MB":
         settings["max_worker_processes"] = "4"

@@ -281,8 +281,8 @@ PINS = ("SELECT max(setting::int) FILTER (WHERE name = 'shared_buffers') / (40 +
 def depth(probe: Probe) -> None:
     """A stream on slow storage keeps so many reads in progress as its setting and its pins allow, also in a ring of buffers."""
     settings = probe.driver.script.settings
-    combined = probe.random.choice((1, 4))
     [(pins,)] = probe.ask(PINS)
+    combined = 4 if pins > 35 else 1
     expected = min(16, pins // combined, int(settings.get("io_max_concurrency", 16)))
     if probe.driver.script.method == "sync" or expected < 6:
         return
