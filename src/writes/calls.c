@@ -147,8 +147,12 @@ intercept(const Call *call)
 	int64		result;
 	int			error = errno;
 
-	/* neither the postmaster nor a process that is nearly gone can wait */
-	if (likely(!is_asked_for(IO_ALL_OPS & ~IO_OP_BIT(PGAIO_OP_READV))) || !IsUnderPostmaster || MyProc == NULL || pgaio_my_backend == NULL ||
+	/*
+	 * The postmaster, the logger and a process that is nearly gone cannot
+	 * wait, and may have no shared memory.
+	 */
+	if (MyProc == NULL || pgaio_my_backend == NULL ||
+		likely(!is_asked_for(IO_ALL_OPS & ~IO_OP_BIT(PGAIO_OP_READV))) ||
 		!describe(call, &io_calls[MyProcNumber]))
 		return perform(call);
 
