@@ -132,12 +132,12 @@ class Driver:
             elif time.monotonic() > session.since + STUCK:
                 # one that is at work, on a busy machine, is ended
                 pid = session.connection.pid
-                if session.cancelled or not wait_for(lambda pid=pid: self.ask(f"SELECT 1 FROM pg_stat_activity WHERE {pid} IN (pid, leader_pid) AND wait_event IS NULL"), 1):
+                if session.cancelled or not wait_for(partial(self.ask, f"SELECT 1 FROM pg_stat_activity WHERE {pid} IN (pid, leader_pid) AND wait_event IS NULL"), 1):
                     self.fail(f"{step_text(session.step)} does not end\n{self.who_waits()}")
                 session.cancelled, session.since = True, time.monotonic()
                 self.ask(f"SELECT pg_cancel_backend({pid})")
 
-    def wait(self, session: Session | None = None, seconds: float = STUCK + 5) -> None:
+    def wait(self, session: Session | None = None, seconds: float = 2 * STUCK + 5) -> None:
         """Waits until a session is idle, or all of them."""
         deadline = time.monotonic() + seconds
         while busy := [each for each in self.sessions if each.step and session in (None, each)]:
