@@ -23,7 +23,7 @@ use PostgreSQL::Test::Utils qw(slurp_file);
 use Test::More;
 
 our @EXPORT = (qw(kernel_version directory_that_reads_at_once descriptors title start_program while_stopped while_still),
-	qw(no_strace watch system_calls written_by blocks_of while_stopped_in wait_event_at while_interrupted while_injected calls_of at_end_of_file raises_at_end_of_file));
+	qw(no_strace watch unwatch system_calls written_by blocks_of while_stopped_in wait_event_at while_interrupted while_injected calls_of at_end_of_file raises_at_end_of_file));
 
 # Returns the links /proc/PID/fd/N of a process that lead to paths that match.
 sub descriptors ($pid, $path) { return grep { (readlink($_) // '') =~ $path } glob "/proc/$pid/fd/*" }
@@ -146,6 +146,8 @@ sub no_strace
 
 # Has strace write the system calls of these kinds that a process does, to a file, until the process ends.
 sub watch ($pid, $kinds, $file) { return _attach($pid, '-y', '-o', $file, '-e', "trace=$kinds") // die "strace does not attach\n" }
+
+sub unwatch (@tracers) { _detach($_) for @tracers; return }
 
 # Returns the system calls of these kinds that a process does while a function runs, as lines with
 # the paths of files.  A question mark before a kind: not every architecture has it.

@@ -274,12 +274,12 @@ sub reads ($self)
 	return map { "trace $_->[0]: " . _blocks(@$_[ 1 .. $#$_ ]) } @lines;
 }
 
-# Has the system calls of a process about files written down, until it ends.
+# Has the system calls of a process about files written down, until it ends or recording ends.
 sub watch_calls ($self, $name, $pid)
 {
 	return if $self->{no_strace} //= defined no_strace();
 	my $log = $self->{aio}->node->basedir . "/calls.$pid";
-	watch($pid, 'pread64,preadv,pwrite64,pwritev,?fadvise64,?fallocate,ftruncate,fsync,fdatasync', $log);
+	push @{ $self->{tracers} }, watch($pid, 'pread64,preadv,pwrite64,pwritev,?fadvise64,?fallocate,ftruncate,fsync,fdatasync', $log);
 	open $self->{calls}{$name}, '<', $log or die "$log: $!";
 	return;
 }
@@ -292,9 +292,9 @@ sub calls ($self)
 	{
 		my $log = $self->{calls}{$who};
 		seek $log, 0, 1;
-		while (<$log>)
+		while (my $line = <$log>)
 		{
-			my ($call, $file, $fork, $size, $result) = m{^(\w+)\(\d+<[^>]*/(?:t\d+_)?(\d+)(?:_(\w+))?(?:\.\d+)?>.*?(?:, (\d+))?(?:, POSIX_\w+)?\)\s+= (\d+)} or next;
+			my ($call, $file, $fork, $size, $result) = $line =~ m{^(\w+)\(\d+<[^>]*/(?:t\d+_)?(\d+)(?:_(\w+))?(?:\.\d+)?>.*?(?:, (\d+))?(?:, POSIX_\w+)?\)\s+= (\d+)} or next;
 			my $name = $self->{files}{$file} // next;
 			$size = $result if $call =~ /^p(?:read|write)/;
 			$count{ "call $who $name " . ($fork // 'main') }{ $call . (defined $size ? ' of ' . $size / 8192 : '') }++;

@@ -338,6 +338,7 @@ sub recorded ($aio, $name)
 	}
 	my @waiting = grep { !$self->{sessions}{$_}->has_ended } sort keys %{ $self->{sessions} };
 	die "$name: nobody has waited for the end of @waiting\n" if @waiting;
+	unwatch(@{ $self->{tracers} // [] });
 	$self->fill_in_wal(@parts);
 	my %lacks = (trace => $aio->lacks('trace'), pool => $aio->lacks('pg_buffercache'), call => no_strace());
 	return {
