@@ -9,6 +9,9 @@
 
 #include "utils/builtins.h"
 
+/* bytes of a short write; with fewer, the server would be busy for hours */
+#define MIN_WRITTEN 512
+
 PG_FUNCTION_INFO_V1(io_hold);
 PG_FUNCTION_INFO_V1(io_hold_end);
 PG_FUNCTION_INFO_V1(io_fail);
@@ -103,6 +106,11 @@ io_fail(PG_FUNCTION_ARGS)
 				errmsg("matching reads end after %d bytes", filter.result),
 				errhint("For an error, negate its number: -errno_from_string('EIO')."));
 	filter_match_args(fcinfo, 0, 2, &filter);
+	if ((filter.match.ops & ~IO_OP_BIT(PGAIO_OP_READV)) != 0 && filter.times < 0 &&
+		(filter.result == -EINTR || (filter.result >= 0 && filter.result < MIN_WRITTEN)))
+		ereport(ERROR, errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				errmsg("the server would repeat writes with this result forever"),
+				errhint("Set \"times\"."));
 
 	PG_RETURN_INT32(filters_put(&filter));
 }

@@ -43,7 +43,7 @@ reason_to_go_on(bool stopping)
 		return BYPASS_SHUTDOWN;
 	if (proc_exit_inprogress)
 		return BYPASS_EXIT;
-	if (MyProcNumber < MaxBackends ? InterruptPending : ProcSignalBarrierPending || ShutdownRequestPending)
+	if (MyProcNumber < MaxBackends ? InterruptPending : ProcSignalBarrierPending || ShutdownRequestPending || ProcDiePending)
 		return BYPASS_WAITER;
 	return BYPASS_NONE;
 }
@@ -85,6 +85,8 @@ gate_hold_call(PgAioHandle *ioh)
 
 	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
 	filter = gate->closing ? NULL : filter_in_force(io->effect.hold_filter, ioh);
+	if (filter != NULL && filter->made <= gate->calls_lost)
+		filter = NULL;
 	if (filter != NULL)
 		gate_start_hold(io, filter, io_now());
 	LWLockRelease(gate->lock);
@@ -100,6 +102,8 @@ gate_hold_call(PgAioHandle *ioh)
 	io->phase = GATE_CLAIMED;
 	if (io->released)
 		reason = BYPASS_NONE;
+	if (reason == BYPASS_TIMEOUT)
+		gate_lose_calls();
 	LWLockRelease(gate->lock);
 	if (reason != BYPASS_NONE)
 		filters_count_bypass(FILTER_HOLD, ioh, reason);

@@ -122,6 +122,8 @@ typedef struct GateState
 
 	/* when a process that cannot be interrupted has last gone on early */
 	IoTime		patience_lost;
+	/* when a call was last held for too long */
+	IoTime		calls_lost;
 
 	uint32		wait_event_held;
 	uint32		wait_event_device;
@@ -209,6 +211,7 @@ extern void gate_claim(PgAioHandle *ioh, GateIo *io);
 extern void gate_complete(PgAioHandle *ioh, IoTime not_before);
 extern PgAioHandle *gate_claim_released(IoTime now);
 extern void gate_close(void);
+extern void gate_lose_calls(void);
 
 /* queue.c */
 extern bool gate_start_queued(PgAioHandle *ioh, GateIo *io, const Filter *device,

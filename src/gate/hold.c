@@ -108,6 +108,25 @@ gate_claim_released(IoTime now)
 	return claimed;
 }
 
+/*
+ * Holds no call any longer on account of the filters that there are: others may need a
+ * call after the other, and would wait as long for each.  The caller has the lock.
+ */
+void
+gate_lose_calls(void)
+{
+	dlist_iter	iter;
+
+	gate->calls_lost = io_now();
+	dclist_foreach(iter, &gate->held)
+	{
+		GateIo	   *io = dclist_container(GateIo, held_node, iter.cur);
+
+		if (io_is_call(gate_handle(io)))
+			release(io, true, BY_ANYBODY);
+	}
+}
+
 static void
 perform_released(void)
 {
