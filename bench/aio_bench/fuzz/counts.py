@@ -33,6 +33,9 @@ RELATIONS = ("SELECT coalesce(sum(heap_blks_read), 0), coalesce(sum(heap_blks_hi
              " sum(coalesce(idx_blks_hit, 0) + coalesce(toast_blks_hit, 0) + coalesce(tidx_blks_hit, 0)) FROM pg_statio_user_tables WHERE schemaname <> 'pg_toast'")
 #: EXPLAIN does not count blocks of indexes that are read before the plan begins
 START = 6
+#: so many pins a stream may have
+PINS = ("SELECT max(setting::int) FILTER (WHERE name = 'shared_buffers') / (40 + sum(setting::int) FILTER (WHERE name <> 'shared_buffers')) FROM pg_settings"
+        " WHERE name IN ('shared_buffers', 'max_connections', 'autovacuum_worker_slots', 'max_worker_processes', 'max_wal_senders')")
 #: the first oid of relations that are not catalogs
 USER = 16384
 
@@ -177,9 +180,10 @@ def scan(probe: Probe) -> None:
     [(limit,)] = probe.run("SELECT min(setting::int) FROM pg_settings WHERE name IN ('io_combine_limit', 'io_max_combine_limit')")
     if too_large := [each["nblocks"] for each in reads if each["nblocks"] > limit]:
         probe.driver.fail(f"{sql}: reads of {too_large} blocks, though io_combine_limit is {limit}")
-    # a stream may pin few buffers of a small pool
+    # a stream may pin few buffers of a small pool, and the smallest ring of a scan has 32
+    whole = min(limit, 32, probe.ask(PINS)[0][0])
     if (is_cold and probe.driver.script.settings.get("shared_buffers") in ("32MB", None) and plan.get("Plans", [{}])[0].get("Node Type") == "Seq Scan" and counted["other read"] == 0 and "parts" not in sql
-            and len(user := [each for each in reads if each["relation"] >= USER]) > counted["trace user"] / limit + 2 * limit.bit_length() + 2):
+            and len(user := [each for each in reads if each["relation"] >= USER]) > counted["trace user"] / whole + 2 * limit.bit_length() + 2):
         probe.driver.fail(f"{sql}: a cold sequential scan of {counted['trace user']:g} blocks takes {len(user)} reads, though io_combine_limit is {limit}")
 
 
@@ -271,11 +275,6 @@ def together(probe: Probe) -> None:
     [(traced,)] = probe.ask(f"SELECT coalesce(sum(nblocks), 0) FROM io_trace WHERE relation = '{table}'::regclass")
     # pg_statio is left out: in 18 and 19 it counts a block that another session is reading as read, and EXPLAIN as hit
     probe.same(f"two of {sql}: blocks of the table read: by EXPLAIN, by the trace", sum(each["Plan"]["Shared Read Blocks"] for each in told), float(traced))
-
-
-#: so many pins a stream may have
-PINS = ("SELECT max(setting::int) FILTER (WHERE name = 'shared_buffers') / (40 + sum(setting::int) FILTER (WHERE name <> 'shared_buffers')) FROM pg_settings"
-        " WHERE name IN ('shared_buffers', 'max_connections', 'autovacuum_worker_slots', 'max_worker_processes', 'max_wal_senders')")
 
 
 def depth(probe: Probe) -> None:
