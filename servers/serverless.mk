@@ -84,7 +84,7 @@ check-long:
 		TEST_AIO_LONG=1 TEST_AIO_WAITS=all TEST_AIO_COMPARE_WITH=$$recordings servers/run $${recordings:+--read $$recordings} --data '$(server)' "$$PWD/servers/check"
 ifdef is_whole
 	@bench/explorer --if-possible --server '$(server)' --tier long --staged "$$(servers/run '$(server)' pwd)/stage"
-	@bench/fuzz --if-possible --minutes $(if $(CI),3,6) --server '$(server)' --staged "$$(servers/run '$(server)' pwd)/stage"
+	@bench/fuzz --if-possible --minutes $(if $(CI),1,6) --server '$(server)' --staged "$$(servers/run '$(server)' pwd)/stage"
 endif
 
 # an interrupt is meant for the statement that psql runs
