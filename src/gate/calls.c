@@ -8,10 +8,6 @@
  */
 #include "gate/gate.h"
 
-#ifdef __linux__
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#endif
 #include <unistd.h>
 
 #include "postmaster/interrupt.h"
@@ -19,18 +15,6 @@
 
 /* how often to look whether the server stops */
 #define LOOK_EVERY NS_PER_S
-
-/* Sleeps until gate_notify() has been called since, or for so long. */
-static void
-sleep_for(GateIo *io pg_attribute_unused(), uint32 wakes pg_attribute_unused(),
-		  IoTime length pg_attribute_unused())
-{
-#ifdef __linux__
-	struct timespec timeout = {.tv_sec = length / NS_PER_S,.tv_nsec = length % NS_PER_S};
-
-	(void) syscall(SYS_futex, &io->wakes, FUTEX_WAIT, wakes, &timeout, NULL, 0);
-#endif
-}
 
 /*
  * Returns why this process may not wait, or BYPASS_NONE.  Auxiliary processes do not reset
@@ -67,7 +51,7 @@ wait_until(GateIo *io, const volatile IoTime *moment)
 		reason = now >= until ? BYPASS_TIMEOUT : reason_to_go_on(stopping);
 		if (reason != BYPASS_NONE || io->released)
 			continue;
-		sleep_for(io, wakes, Min(until - now, LOOK_EVERY));
+		gate_sleep(io, wakes, Min(until - now, LOOK_EVERY));
 		if (io_now() - now >= LOOK_EVERY)
 			stopping = server_is_stopping() || getppid() != PostmasterPid;
 	}
@@ -114,6 +98,7 @@ void
 gate_delay_call(PgAioHandle *ioh, IoTime submitted)
 {
 	GateIo	   *io = gate_io(ioh);
+	uint32		wait_event = *my_wait_event_info;
 	bool		is_queued;
 
 	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
@@ -123,7 +108,9 @@ gate_delay_call(PgAioHandle *ioh, IoTime submitted)
 	if (!is_queued)
 		return;
 
+	pgstat_report_wait_start(gate->wait_event_device);
 	(void) wait_until(io, &io->due);
+	pgstat_report_wait_start(wait_event);
 
 	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
 	gate_count_served(ioh, false);

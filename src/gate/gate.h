@@ -151,6 +151,7 @@ extern bool gate_sees_synchronous;
 extern void gate_wake_worker(void);
 extern void gate_require_worker(void);
 extern void gate_notify(PgAioHandle *ioh);
+extern void gate_sleep(GateIo *io, uint32 wakes, IoTime length);
 extern void gate_release_wakeups(void);
 extern IoTime gate_patience(IoTime patience, IoTime made);
 extern void gate_lose_patience(IoTime made);

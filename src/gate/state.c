@@ -100,6 +100,21 @@ gate_notify(PgAioHandle *ioh)
 #endif
 }
 
+/*
+ * Sleeps until gate_notify() has been called for a system call of this process since, or
+ * for so long.
+ */
+void
+gate_sleep(GateIo *io pg_attribute_unused(), uint32 wakes pg_attribute_unused(),
+		   IoTime length pg_attribute_unused())
+{
+#ifdef __linux__
+	struct timespec timeout = {.tv_sec = length / NS_PER_S,.tv_nsec = length % NS_PER_S};
+
+	(void) syscall(SYS_futex, &io->wakes, FUTEX_WAIT, wakes, &timeout, NULL, 0);
+#endif
+}
+
 /* Waits until the worker is there; it takes a moment after server start. */
 void
 gate_require_worker(void)

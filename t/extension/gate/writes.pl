@@ -8,11 +8,12 @@ sub dirty ($session, $t, @blocks) { $session->sql("BEGIN; DELETE FROM $t WHERE b
 # Ends a crash restart that the scenario has caused.  Test: the server says why.
 sub crashes ($aio, $pattern)
 {
-	$aio->poll(sub { $aio->log_text =~ $pattern }) or return fail("no $pattern in the log");
+	$aio->poll(sub { $aio->log_text =~ $pattern });
+	my $text = $aio->log_text;
 	$_->disconnect for values %{ delete $aio->{sessions} };
 	$aio->wait_for_restart;
 	$aio->note_state;
-	return pass("PANIC: $pattern");
+	return like($text, $pattern, 'the server says why');
 }
 
 my $panics = [ qr/PANIC:  could not/, qr/LOG: .* was terminated by signal 6/ ];
@@ -189,6 +190,7 @@ with_each_io_method('worker; long: all', sub {
 		dirty($alice, $t, 6);
 		$alice->starts('CHECKPOINT');
 		$aio->gives_soon('SELECT op, blockno, round(service_time / 1000) FROM io_device_reads', 'write|6|60');
+		$aio->gives_soon("SELECT wait_event FROM pg_stat_get_activity(NULL) WHERE backend_type = 'checkpointer'", 'IoDevice', 'its wait event');
 		$bob->gives('SELECT io_device_end()', 1);
 		$alice->ends('at once when the device ends');
 	}));
