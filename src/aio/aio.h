@@ -11,8 +11,8 @@
 #include "tcop/tcopprot.h"
 
 /*
- * Operations beside PGAIO_OP_READV and PGAIO_OP_WRITEV, of system calls.  A process that
- * makes such a call describes it in a handle of ours, of which the server knows nothing.
+ * Operations beside PGAIO_OP_READV and PGAIO_OP_WRITEV, of system calls.  The process of
+ * such a call describes it in a handle of ours.  The server does not know these handles.
  * Of WAL, the target has the three parts of the segment's file name in the place of a
  * relation, and no fork.
  */

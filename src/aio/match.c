@@ -179,10 +179,11 @@ io_match_op_arg(FunctionCallInfo fcinfo, int arg, IoMatch *match)
 int
 io_pid_arg(FunctionCallInfo fcinfo, int arg, const char *name)
 {
-	int			pid = PG_ARGISNULL(arg) ? 0 : PG_GETARG_INT32(arg);
+	int			pid;
 
 	if (PG_ARGISNULL(arg))
 		return 0;
+	pid = PG_GETARG_INT32(arg);
 	check_range(name, pid, 1, PG_INT32_MAX);
 	if (BackendPidGetProc(pid) == NULL && AuxiliaryPidGetProc(pid) == NULL)
 		ereport(NOTICE, errmsg("PID %d is not a PostgreSQL backend process", pid));

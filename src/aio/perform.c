@@ -131,10 +131,21 @@ open_and_transfer(PgAioHandle *ioh)
 	return result;
 }
 
-/* Cuts a read, and zeroes the rest; a write has been cut.  Returns the number of bytes left, or -errno. */
+/*
+ * Reads or writes by this descriptor, or by one of our own if it is negative.  A result that
+ * was chosen cuts a write before, and a read afterwards, whose rest is zeroed; a negative
+ * one takes the place of the I/O.  Returns the number of bytes, or -errno.
+ */
 static int
-shortened(PgAioHandle *ioh, int nbytes, bool has_result, int32 result)
+carry_out(PgAioHandle *ioh, int fd, bool has_result, int32 result)
 {
+	int			nbytes;
+
+	if (has_result && result < 0)
+		return result;
+	if (has_result && ioh->op == PGAIO_OP_WRITEV)
+		cut_write(ioh, result);
+	nbytes = fd >= 0 ? transfer(ioh, fd) : open_and_transfer(ioh);
 	if (!has_result || result >= nbytes)
 		return nbytes;
 	io_zero_rest(ioh, result);
@@ -181,11 +192,7 @@ complete(PgAioHandle *ioh, int result)
 void
 io_perform_at_submission(PgAioHandle *ioh, bool has_result, int32 result)
 {
-	if (has_result && ioh->op == PGAIO_OP_WRITEV)
-		cut_write(ioh, Max(result, 0));
-	if (!has_result || result >= 0)
-		result = shortened(ioh, transfer(ioh, ioh->op_data.read.fd), has_result, result);
-	complete(ioh, result);
+	complete(ioh, carry_out(ioh, ioh->op_data.read.fd, has_result, result));
 }
 
 /*
@@ -203,10 +210,7 @@ io_perform(PgAioHandle *ioh, bool has_result, int32 result, IoTime not_before)
 {
 	Assert(CritSectionCount > 0);
 
-	if (has_result && ioh->op == PGAIO_OP_WRITEV)
-		cut_write(ioh, Max(result, 0));
-	if (!has_result || result >= 0)
-		result = shortened(ioh, open_and_transfer(ioh), has_result, result);
+	result = carry_out(ioh, -1, has_result, result);
 
 	/* the moment is very near */
 	while (not_before != 0 && io_now() < not_before)
