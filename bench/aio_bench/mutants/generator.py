@@ -28,7 +28,7 @@ def generate(engine: Engine, bugs: Iterable[Bug], minutes: float, seed: int) -> 
         at = re.search(r"seed (\d+), \w+: FAILED after (\d+) s", found)
         if at and (without := fuzz(engine, 0, int(at[1]), minutes, "--runs", "1")):
             return {"name": bug.name, "by": [], "once": [], "reason": f"a false alarm: {without[:300]}", "seconds": int(at[2])}
-        return {"name": bug.name, "by": ["bench/fuzz"] if found else [], "once": [], "reason": found[:300], "seconds": int(at[2]) if at else 60 * minutes}
+        return {"name": bug.name, "by": ["bench/fuzz"] if at else [], "once": [], "reason": found[:300], "seconds": int(at[2]) if at else 60 * minutes}
 
     with ThreadPoolExecutor(int(os.environ.get("MUTANTS_JOBS") or 2 * (os.cpu_count() or 1))) as pool:
         for row in pool.map(one, [bug for bug in bugs if bug.name in engine.numbers]):
