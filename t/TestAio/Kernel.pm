@@ -242,7 +242,7 @@ sub wait_event_at ($aio, $session, $call, $event, $sql)
 }
 
 # Runs a function while every second system call of these kinds that a session makes fails with EINTR.
-# Returns the calls that have failed and those that have not, as two arrays of lines.
+# Returns two arrays of lines: failed calls, and the others.
 sub while_interrupted ($aio, $session, $calls, $function)
 {
 	my $log = $aio->node->basedir . '/strace.' . $session->pid;

@@ -6,7 +6,8 @@ TestAio::Required - what a server has and lacks, and what the tests must not do 
 
 =head1 SYNOPSIS
 
-	$aio->scenario('pins', sub { pass('there are none') }, skip => $aio->lacks('pg_buffercache'));
+	my $pinned = 'SELECT count(*) FROM pg_buffercache WHERE pinning_backends > 0';
+	$aio->scenario('pins', sub { $aio->gives($pinned, 0) }, skip => $aio->lacks('pg_buffercache'));
 	note('many bad blocks are reported wrongly') if $aio->has_bug('many-bad-blocks');
 	my $reason = TestAio::Required::unless_required('direct_io', undef);
 

@@ -76,11 +76,13 @@ for_each_io_method('io_uring; long: all', sub {
 	}));
 
 	$aio->scenario('the waiter is cancelled', with('owner waiter', 20, sub ($owner, $waiter, $t) {
-		my $b = waiter_sleeps($aio, $t, "SELECT count(*), pg_sleep(60) FROM read_buffers('$t', 5, 1)");
+		$aio->pause;
+		my $b = waiter_sleeps($aio, $t, "SELECT count(*), pg_advisory_xact_lock_shared(4711) FROM read_buffers('$t', 5, 1)");
 		$owner->sql("SELECT buffer_call_read($b)");
-		# a waiter that has been woken sleeps
-		$aio->wait_for("SELECT wait_event IN ('BufferIo', 'PgSleep') FROM pg_stat_activity WHERE pid = ${\$waiter->pid}");
+		# a waiter that has been woken waits for the lock
+		$aio->wait_for("SELECT wait_event IN ('BufferIo', 'advisory') FROM pg_stat_activity WHERE pid = ${\$waiter->pid}");
 		$aio->cancels($waiter);
+		$aio->resume;
 		$owner->gives("SELECT count(*) FROM read_buffers('$t', 5, 1)", 1, 'reaps its read');
 	}));
 
