@@ -70,12 +70,18 @@ is_whole := $(if $(filter environment command,$(origin REGRESS) $(origin PROVE_T
 before := $(if $(is_whole)$(findstring recordings,$(PROVE_TESTS)),servers/compare --before '$(or $(BEFORE),$(server))' '$(server)',:)
 first = $(if $(CHANGED),TEST_AIO_FIRST="$$(bench/changed '$(server)' $(filter-out 1,$(CHANGED)))" && export TEST_AIO_FIRST &&)
 
+# generate(EXPLORER'S OPTIONS,GENERATOR'S MINUTES): both at once, since each waits half its time; a shell keeps Ctrl-C from
+# what runs in the background
+generate = stage=$$(servers/run '$(server)' pwd)/stage; ran=$$(mktemp); rc=0; \
+	bench/fuzz --if-possible --minutes $(2) --server '$(server)' --staged "$$stage" >"$$ran" 2>&1 & trap 'kill $$!' INT TERM; \
+	bench/explorer --if-possible $(1) --server '$(server)' --staged "$$stage" || rc=$$?; \
+	wait $$! || rc=$$?; cat "$$ran"; rm "$$ran"; exit $$rc
+
 check:
 	@$(provide)
 	@$(first) servers/run --data '$(server)' "$$PWD/servers/check"
 ifdef is_whole
-	@bench/explorer --if-possible --self-test --server '$(server)' --staged "$$(servers/run '$(server)' pwd)/stage"
-	@bench/fuzz --if-possible --minutes 0.17 --server '$(server)' --staged "$$(servers/run '$(server)' pwd)/stage"
+	@$(call generate,--self-test,0.17)
 endif
 
 check-long:
@@ -83,8 +89,7 @@ check-long:
 	@recordings=$$($(before)) && \
 		TEST_AIO_LONG=1 TEST_AIO_WAITS=all TEST_AIO_COMPARE_WITH=$$recordings servers/run $${recordings:+--read $$recordings} --data '$(server)' "$$PWD/servers/check"
 ifdef is_whole
-	@bench/explorer --if-possible --server '$(server)' --tier long --staged "$$(servers/run '$(server)' pwd)/stage"
-	@bench/fuzz --if-possible --minutes $(if $(CI),1,6) --server '$(server)' --staged "$$(servers/run '$(server)' pwd)/stage"
+	@$(call generate,--tier long,$(if $(CI),1,6))
 endif
 
 # an interrupt is meant for the statement that psql runs
