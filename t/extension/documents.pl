@@ -304,7 +304,8 @@ my $members = "SELECT objid FROM pg_depend WHERE deptype = 'e' AND refclassid = 
   . " AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'test_aio')";
 my $functions = <<"END";
 SELECT proname, regexp_replace(format('%s(%s) → %s', proname, pg_get_function_arguments(oid), pg_get_function_result(oid)),
-	'::(regclass|integer|bigint|oid|text|"char"|double precision)([[][]])?', '', 'g')
+	'::(regclass|integer|bigint|oid|text|"char"|double precision)([[][]])?|(, )?OUT [^)]*', '', 'g'),
+	(SELECT string_agg(name, ' ') FROM unnest(proargnames, proargmodes::text[]) AS named(name, mode) WHERE mode = 'o')
 FROM pg_proc p
 WHERE oid IN ($members AND classid = 'pg_proc'::regclass)
 	AND NOT (prokind = 'f' AND (oid IN (SELECT refobjid FROM pg_depend WHERE classid = 'pg_rewrite'::regclass AND refclassid = 'pg_proc'::regclass)
@@ -327,11 +328,14 @@ for_each_io_method('worker', sub {
 	$aio->scenario('everything is described and has an example', sub {
 		my @sections = map { sections($_) } @documents;
 		my %signatures = map { $_ => 1 } map { @{ $_->{signatures} } } @sections;
-		my %functions = map { split /\|/, $_, 2 } split /\n/, $aio->sql($functions);
+		my %named = map { $_ => 1 } map { $_->{text} =~ /`(\w+)`/g } @sections;
+		my %functions = map { my ($name, @rest) = split /\|/; $name => \@rest } split /\n/, $aio->sql($functions);
 		cmp_ok(scalar keys %functions, '>', 30, 'there are functions');
 		for my $name (sort keys %functions)
 		{
-			ok($signatures{ $functions{$name} }, "$name: described as $functions{$name}");
+			my ($signature, $columns) = @{ $functions{$name} };
+			ok($signatures{$signature}, "$name: described as $signature");
+			is_deeply([ grep { !$named{$_} } split / /, $columns // '' ], [], "$name: its columns are described");
 			like($all_sql, qr/\b$name\(/, "$name: has an example");
 		}
 		my %views = map { split /\|/ } split /\n/, $aio->sql($views);
