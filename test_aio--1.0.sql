@@ -375,6 +375,28 @@ AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
 COMMENT ON FUNCTION io_fail_end(int, bool) IS
 'end a filter of io_fail(), those of this session, or of everybody';
 
+CREATE FUNCTION io_corrupt(rel regclass, blockno int8, "offset" int,
+	fork text DEFAULT NULL,
+	pid int DEFAULT NULL,
+	skip int DEFAULT 0,
+	times int DEFAULT NULL,
+	keep bool DEFAULT false,
+	everybody bool DEFAULT false,
+	backend_type text DEFAULT NULL,
+	leader_pid int DEFAULT NULL)
+RETURNS int4
+AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
+
+COMMENT ON FUNCTION io_corrupt(regclass, int8, int, text, int, int, int, bool, bool, text, int) IS
+'invert a byte of a block in memory after matching reads; return the number of the filter';
+
+CREATE FUNCTION io_filter_end(filter int DEFAULT NULL, everybody bool DEFAULT false)
+RETURNS int4
+AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
+
+COMMENT ON FUNCTION io_filter_end(int, bool) IS
+'end a filter of any kind, those of this session, or of everybody';
+
 CREATE FUNCTION io_device(rel regclass, latency text,
 	queue_depth int DEFAULT 32,
 	jitter float8 DEFAULT 0,

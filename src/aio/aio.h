@@ -189,6 +189,14 @@ extern const char *io_see_completions(void);
 
 /* perform.c */
 
+/* What an intercepted I/O ends with in the place of its own result and data. */
+typedef struct IoOutcome
+{
+	bool		has_result;
+	int32		result;			/* a number of bytes or a negative errno */
+	int64		wrong_byte;		/* this byte of a read is inverted; 0: none */
+} IoOutcome;
+
 /* this process completes reads in the place of an I/O worker */
 extern bool io_acts_as_worker;
 
@@ -206,8 +214,8 @@ io_silence_client(void)
 }
 
 extern void io_log_hold_expired(uint8 op, const PgAioTargetData *target, int owner);
-extern void io_perform(PgAioHandle *ioh, bool has_result, int32 result, IoTime not_before);
-extern void io_perform_at_submission(PgAioHandle *ioh, bool has_result, int32 result);
+extern void io_perform(PgAioHandle *ioh, const IoOutcome *outcome, IoTime not_before);
+extern void io_perform_at_submission(PgAioHandle *ioh, const IoOutcome *outcome);
 extern void io_zero_rest(PgAioHandle *ioh, size_t length);
 extern bool io_result_arg(FunctionCallInfo fcinfo, int arg, int32 *result);
 

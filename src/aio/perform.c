@@ -31,6 +31,17 @@ io_zero_rest(PgAioHandle *ioh, size_t length)
 	}
 }
 
+/* Inverts a byte of what has been read, counted from 1. */
+static void
+invert_byte(PgAioHandle *ioh, size_t byte)
+{
+	struct iovec *iov = &pgaio_ctl->iovecs[ioh->iovec_off];
+
+	for (; byte > iov->iov_len; iov++)
+		byte -= iov->iov_len;
+	((unsigned char *) iov->iov_base)[byte - 1] ^= 0xFF;
+}
+
 /* Has a write end after so many bytes. */
 static void
 cut_write(PgAioHandle *ioh, size_t length)
@@ -137,19 +148,24 @@ open_and_transfer(PgAioHandle *ioh)
  * one takes the place of the I/O.  Returns the number of bytes, or -errno.
  */
 static int
-carry_out(PgAioHandle *ioh, int fd, bool has_result, int32 result)
+carry_out(PgAioHandle *ioh, int fd, const IoOutcome *outcome)
 {
 	int			nbytes;
 
-	if (has_result && result < 0)
-		return result;
-	if (has_result && ioh->op == PGAIO_OP_WRITEV)
-		cut_write(ioh, result);
+	if (outcome->has_result && outcome->result < 0)
+		return outcome->result;
+	if (outcome->has_result && ioh->op == PGAIO_OP_WRITEV)
+		cut_write(ioh, outcome->result);
 	nbytes = fd >= 0 ? transfer(ioh, fd) : open_and_transfer(ioh);
-	if (!has_result || result >= nbytes)
-		return nbytes;
-	io_zero_rest(ioh, result);
-	return result;
+	if (outcome->has_result && outcome->result < nbytes)
+	{
+		nbytes = outcome->result;
+		io_zero_rest(ioh, nbytes);
+	}
+	if (outcome->wrong_byte > 0 && outcome->wrong_byte <= nbytes)
+		invert_byte(ioh, outcome->wrong_byte);
+
+	return nbytes;
 }
 
 /* error context callback: says for whom a read is completed */
@@ -190,15 +206,14 @@ complete(PgAioHandle *ioh, int result)
  * open.
  */
 void
-io_perform_at_submission(PgAioHandle *ioh, bool has_result, int32 result)
+io_perform_at_submission(PgAioHandle *ioh, const IoOutcome *outcome)
 {
-	complete(ioh, carry_out(ioh, ioh->op_data.read.fd, has_result, result));
+	complete(ioh, carry_out(ioh, ioh->op_data.read.fd, outcome));
 }
 
 /*
  * Performs a read that the caller has claimed, and completes it, not before
- * "not_before".  "result", if there is one, is a number of bytes to which the read
- * is cut, or a negative errno.
+ * "not_before".
  *
  * Nobody else completes a claimed read.  So this is called in a critical section, as
  * the server's own completions are: nothing here is meant to fail, and a library whose
@@ -206,11 +221,12 @@ io_perform_at_submission(PgAioHandle *ioh, bool has_result, int32 result)
  * cannot be opened makes the read fail, as it does for the server.
  */
 void
-io_perform(PgAioHandle *ioh, bool has_result, int32 result, IoTime not_before)
+io_perform(PgAioHandle *ioh, const IoOutcome *outcome, IoTime not_before)
 {
-	Assert(CritSectionCount > 0);
+	int			result;
 
-	result = carry_out(ioh, -1, has_result, result);
+	Assert(CritSectionCount > 0);
+	result = carry_out(ioh, -1, outcome);
 
 	/* the moment is very near */
 	while (not_before != 0 && io_now() < not_before)

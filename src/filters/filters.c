@@ -1,6 +1,6 @@
 /*
- * io_hold() and io_fail(): filters that the gate carries out; and the arguments that
- * are alike in all functions of the gate.
+ * io_hold(), io_fail() and io_corrupt(): filters that the gate carries out; and the
+ * arguments that are alike in all functions of the gate.
  *
  * Filters concern the reads of all sessions.  A filter ends with its holder, the
  * session that has made it, unless that session asked for it to be kept.
@@ -13,15 +13,15 @@
 #define MIN_WRITTEN 512
 
 PG_FUNCTION_INFO_V1(io_hold);
-PG_FUNCTION_INFO_V1(io_hold_end);
 PG_FUNCTION_INFO_V1(io_fail);
-PG_FUNCTION_INFO_V1(io_fail_end);
+PG_FUNCTION_INFO_V1(io_corrupt);
 PG_FUNCTION_INFO_V1(io_filters_get);
 
 static const char *const kind_names[] = {
 	[FILTER_HOLD] = "hold",
-	[FILTER_FAIL] = "fail",
 	[FILTER_DEVICE] = "device",
+	[FILTER_FAIL] = "fail",
+	[FILTER_CORRUPT] = "corrupt",
 	[FILTER_COMPLETION_WAIT] = "completion_wait",
 	[FILTER_SHORT_READ] = "short_read",
 	[FILTER_REOPEN] = "reopen",
@@ -55,26 +55,31 @@ flag_arg(FunctionCallInfo fcinfo, int arg)
 }
 
 /*
- * Reads "rel", and from first_arg on blockno, fork, pid, skip, times, keep,
- * everybody, op, backend_type, leader_pid.
+ * Reads "rel", the block, and from "arg" on fork, pid, skip, times, keep, everybody, op
+ * (unless it is about reads only), backend_type, leader_pid.
  */
 void
-filter_match_args(FunctionCallInfo fcinfo, int rel_arg, int first_arg, Filter *filter)
+filter_match_args(FunctionCallInfo fcinfo, int block_arg, int arg, Filter *filter)
 {
-	filter->match = io_match_rel_arg(fcinfo, rel_arg);
-	io_match_block_arg(fcinfo, first_arg, PG_GETARG_INT64(first_arg), &filter->match);
-	if (!PG_ARGISNULL(first_arg + 1))
-		filter->match.fork = forkname_to_number(text_to_cstring(PG_GETARG_TEXT_PP(first_arg + 1)));
-	filter->match.pid = io_pid_arg(fcinfo, first_arg + 2, "pid");
-	io_match_op_arg(fcinfo, first_arg + 7, &filter->match);
-	io_match_backend_type_arg(fcinfo, first_arg + 8, &filter->match);
-	filter->match.leader_pid = io_pid_arg(fcinfo, first_arg + 9, "leader_pid");
-	filter->skip = count_arg(fcinfo, first_arg + 3, "skip", 0, 0);
-	filter->times = count_arg(fcinfo, first_arg + 4, "times", 1, -1);
-	if (flag_arg(fcinfo, first_arg + 5))
+	IoMatch    *match = &filter->match;
+	bool		everybody = flag_arg(fcinfo, arg + 5);
+
+	*match = io_match_rel_arg(fcinfo, 0);
+	io_match_block_arg(fcinfo, block_arg, PG_GETARG_INT64(block_arg), match);
+	if (!PG_ARGISNULL(arg))
+		match->fork = forkname_to_number(text_to_cstring(PG_GETARG_TEXT_PP(arg)));
+	match->pid = io_pid_arg(fcinfo, arg + 1, "pid");
+	filter->skip = count_arg(fcinfo, arg + 2, "skip", 0, 0);
+	filter->times = count_arg(fcinfo, arg + 3, "times", 1, -1);
+	if (flag_arg(fcinfo, arg + 4))
 		filter->holder = 0;
-	if (!filter->match.has_rel && filter->match.pid == 0 && filter->match.leader_pid == 0 &&
-		filter->match.backend_type == B_INVALID && !flag_arg(fcinfo, first_arg + 6))
+	arg += 6;
+	if (filter->kind <= FILTER_FAIL)
+		io_match_op_arg(fcinfo, arg++, match);
+	io_match_backend_type_arg(fcinfo, arg, match);
+	match->leader_pid = io_pid_arg(fcinfo, arg + 1, "leader_pid");
+	if (!match->has_rel && match->pid == 0 && match->leader_pid == 0 &&
+		match->backend_type == B_INVALID && !everybody)
 		ereport(ERROR, errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				errmsg("neither a relation nor a process is named"),
 				errhint("Set \"everybody\" to true for the reads of all relations by all processes."));
@@ -86,7 +91,7 @@ io_hold(PG_FUNCTION_ARGS)
 {
 	Filter		filter = filter_of_kind(fcinfo, FILTER_HOLD);
 
-	filter_match_args(fcinfo, 0, 1, &filter);
+	filter_match_args(fcinfo, 1, 2, &filter);
 	PG_RETURN_INT32(filters_put(&filter));
 }
 
@@ -105,7 +110,7 @@ io_fail(PG_FUNCTION_ARGS)
 		ereport(NOTICE,
 				errmsg("matching reads end after %d bytes", filter.result),
 				errhint("For an error, negate its number: -errno_from_string('EIO')."));
-	filter_match_args(fcinfo, 0, 2, &filter);
+	filter_match_args(fcinfo, 2, 3, &filter);
 	if ((filter.match.ops & ~IO_OP_BIT(PGAIO_OP_READV)) != 0 && filter.times < 0 &&
 		(filter.result == -EINTR || (filter.result >= 0 && filter.result < MIN_WRITTEN)))
 		ereport(ERROR, errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -116,34 +121,42 @@ io_fail(PG_FUNCTION_ARGS)
 }
 
 /*
+ * Inverts a byte of a block in the memory that matching reads have filled, before the
+ * server looks at the page.  Returns the filter's number.
+ */
+Datum
+io_corrupt(PG_FUNCTION_ARGS)
+{
+	Filter		filter = filter_of_kind(fcinfo, FILTER_CORRUPT);
+
+	check_not_null("blockno and offset", PG_ARGISNULL(1) || PG_ARGISNULL(2));
+	check_range("offset", PG_GETARG_INT32(2), 0, BLCKSZ - 1);
+	filter.has_result = true;
+	filter.result = PG_GETARG_INT32(2);
+	filter_match_args(fcinfo, 1, 3, &filter);
+
+	PG_RETURN_INT32(filters_put(&filter));
+}
+
+/*
  * Ends this filter of a kind, of any session; without a number those of this session,
- * or with "everybody" those of all sessions.  Returns how many filters have ended.
+ * or with "everybody" those of all sessions; without such arguments all.  Reads that
+ * have been submitted stay held, and keep their result.  Returns how many have ended.
  */
 Datum
 filters_end_by_args(FunctionCallInfo fcinfo, FilterKind kind)
 {
+	bool		has_args = PG_NARGS() > 0;
 	int			id;
 
-	require_filter_kind(fcinfo, kind);
-	id = count_arg(fcinfo, 0, "filter", 1, 0);
-	PG_RETURN_INT32(filters_end(kind, id, id == 0 && !flag_arg(fcinfo, 1)));
+	require_filter_kind(fcinfo, kind != FILTER_NONE ? kind : FILTER_HOLD);
+	id = has_args ? count_arg(fcinfo, 0, "filter", 1, 0) : 0;
+	PG_RETURN_INT32(filters_end(kind, id, has_args && id == 0 && !flag_arg(fcinfo, 1)));
 }
 
-/*
- * Ends filters of io_hold(); see filters_end_by_args().  Reads that are held stay held.
- */
-Datum
-io_hold_end(PG_FUNCTION_ARGS)
-{
-	return filters_end_by_args(fcinfo, FILTER_HOLD);
-}
-
-/* Ends filters of io_fail().  Reads that have been submitted keep their result. */
-Datum
-io_fail_end(PG_FUNCTION_ARGS)
-{
-	return filters_end_by_args(fcinfo, FILTER_FAIL);
-}
+FILTERS_END_FUNCTION(io_hold_end, FILTER_HOLD)
+FILTERS_END_FUNCTION(io_fail_end, FILTER_FAIL)
+FILTERS_END_FUNCTION(io_filter_end, FILTER_NONE)
 
 Datum
 io_filters_get(PG_FUNCTION_ARGS)
@@ -180,7 +193,7 @@ io_filters_get(PG_FUNCTION_ARGS)
 		row_set(row, "fired", Int64GetDatum(filters[i].fired));
 		row_set(row, "bypassed", Int64GetDatum(filters[i].bypassed));
 		row_set_text(row, "why_bypassed", bypass_reasons[filters[i].why_bypassed]);
-		row_set_if(row, "hold_timeout", filter->kind <= FILTER_COMPLETION_WAIT && filter->kind != FILTER_FAIL,
+		row_set_if(row, "hold_timeout", filter->kind <= FILTER_DEVICE || filter->kind == FILTER_COMPLETION_WAIT,
 				   Int64GetDatum(filter->longest / NS_PER_MS));
 		row_set_if(row, "holder", filter->holder != 0, Int32GetDatum(filter->holder));
 		if (filter->kind == FILTER_DEVICE)

@@ -21,8 +21,9 @@ typedef enum FilterKind
 {
 	FILTER_NONE = 0,			/* not in use */
 	FILTER_HOLD,				/* io_hold() */
-	FILTER_FAIL,				/* io_fail() */
 	FILTER_DEVICE,				/* io_device() */
+	FILTER_FAIL,				/* io_fail() */
+	FILTER_CORRUPT,				/* io_corrupt() */
 	FILTER_COMPLETION_WAIT,		/* inj_io_completion_wait() */
 	FILTER_SHORT_READ,			/* inj_io_short_read_attach() */
 	FILTER_REOPEN,				/* inj_io_reopen_attach() */
@@ -52,7 +53,7 @@ typedef struct Filter
 	int64		skip;			/* this many first */
 	int64		times;			/* then so many; < 0: all */
 	bool		has_result;
-	int32		result;			/* of FILTER_FAIL and FILTER_SHORT_READ */
+	int32		result;			/* FILTER_CORRUPT: the offset in the block */
 
 	/* of those that make a read wait: FILTER_HOLD, _COMPLETION_WAIT, _DEVICE */
 	IoTime		longest;		/* no read waits longer */
@@ -69,8 +70,8 @@ typedef struct FilterEffect
 	int			hold_filter;
 	bool		injected;		/* held by inj_io_completion_wait() */
 	int			holder;			/* the hold ends with this session, or is 0 */
-	int			fail_filter;	/* chooses the result */
-	int32		result;
+	int			fail_filter;	/* chooses the outcome */
+	IoOutcome	outcome;
 	int			device_filter;
 	int			queue;			/* of the device */
 	IoTime		longest;		/* of the hold */
@@ -145,7 +146,16 @@ extern void filters_copy(CountedFilter *copies);
 extern IoTime filters_hold_timeout(void);
 
 /* filters.c: arguments that are alike in all functions */
-extern void filter_match_args(FunctionCallInfo fcinfo, int rel_arg, int first_arg, Filter *filter);
+extern void filter_match_args(FunctionCallInfo fcinfo, int block_arg, int arg, Filter *filter);
 extern Datum filters_end_by_args(FunctionCallInfo fcinfo, FilterKind kind);
+
+/* Defines a function that ends filters of a kind, or of all (FILTER_NONE). */
+#define FILTERS_END_FUNCTION(function, kind) \
+PG_FUNCTION_INFO_V1(function); \
+Datum \
+function(PG_FUNCTION_ARGS) \
+{ \
+	return filters_end_by_args(fcinfo, kind); \
+}
 
 #endif							/* TEST_AIO_FILTERS_H */

@@ -8,19 +8,12 @@
 #include "filters/filters.h"
 
 PG_FUNCTION_INFO_V1(inj_io_completion_wait);
-PG_FUNCTION_INFO_V1(inj_io_completion_continue);
 PG_FUNCTION_INFO_V1(inj_io_short_read_attach);
-PG_FUNCTION_INFO_V1(inj_io_short_read_detach);
 PG_FUNCTION_INFO_V1(inj_io_reopen_attach);
-PG_FUNCTION_INFO_V1(inj_io_reopen_detach);
 
-static Datum
-end_filter(FunctionCallInfo fcinfo, FilterKind kind)
-{
-	require_filter_kind(fcinfo, kind);
-	(void) filters_end(kind, 0, false);
-	PG_RETURN_VOID();
-}
+FILTERS_END_FUNCTION(inj_io_completion_continue, FILTER_COMPLETION_WAIT)
+FILTERS_END_FUNCTION(inj_io_short_read_detach, FILTER_SHORT_READ)
+FILTERS_END_FUNCTION(inj_io_reopen_detach, FILTER_REOPEN)
 
 /*
  * Holds the completion of matching reads until inj_io_completion_continue() in any
@@ -40,12 +33,6 @@ inj_io_completion_wait(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-Datum
-inj_io_completion_continue(PG_FUNCTION_ARGS)
-{
-	return end_filter(fcinfo, FILTER_COMPLETION_WAIT);
-}
-
 /*
  * Gives matching reads this result from now on: a number of bytes below what was read
  * (the rest is zeroed), or a negative errno.  NULL leaves the result as it is.
@@ -63,12 +50,6 @@ inj_io_short_read_attach(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-Datum
-inj_io_short_read_detach(PG_FUNCTION_ARGS)
-{
-	return end_filter(fcinfo, FILTER_SHORT_READ);
-}
-
 /* Makes I/O workers fail to reopen files; reads through them fail with ENOENT. */
 Datum
 inj_io_reopen_attach(PG_FUNCTION_ARGS)
@@ -81,10 +62,4 @@ inj_io_reopen_attach(PG_FUNCTION_ARGS)
 	(void) filters_put(&filter);
 
 	PG_RETURN_VOID();
-}
-
-Datum
-inj_io_reopen_detach(PG_FUNCTION_ARGS)
-{
-	return end_filter(fcinfo, FILTER_REOPEN);
 }

@@ -255,7 +255,11 @@ filters_effect_on(PgAioHandle *ioh, FilterEffect *effect)
 		else if (filter->kind == FILTER_REOPEN || filter->has_result)
 		{
 			effect->fail_filter = filter->id;
-			effect->result = filter->kind == FILTER_REOPEN ? -ENOENT : filter->result;
+			effect->outcome.has_result = filter->kind != FILTER_CORRUPT;
+			effect->outcome.result = filter->kind == FILTER_REOPEN ? -ENOENT : filter->result;
+			if (filter->kind == FILTER_CORRUPT)
+				effect->outcome.wrong_byte = 1 + filter->result +
+					(int64) BLCKSZ * (filter->match.block - ioh->target_data.smgr.blockNum);
 		}
 	}
 	if (device != NULL && filter_fires(device))

@@ -7,7 +7,7 @@
 #include "utils/guc.h"
 
 PG_FUNCTION_INFO_V1(io_device);
-PG_FUNCTION_INFO_V1(io_device_end);
+FILTERS_END_FUNCTION(io_device_end, FILTER_DEVICE)
 
 #define MAX_LATENCY_MS 60000
 
@@ -64,17 +64,10 @@ io_device(PG_FUNCTION_ARGS)
 		check_range("bytes_per_second", PG_GETARG_INT64(4), 1, PG_INT64_MAX);
 		speed->bytes_per_second = PG_GETARG_INT64(4);
 	}
-	filter_match_args(fcinfo, 0, 5, &filter);
+	filter_match_args(fcinfo, 5, 6, &filter);
 	gate_require_worker();
 
 	PG_RETURN_INT32(filters_put(&filter));
-}
-
-/* Ends devices; see filters_end_by_args().  Their reads are due at once. */
-Datum
-io_device_end(PG_FUNCTION_ARGS)
-{
-	return filters_end_by_args(fcinfo, FILTER_DEVICE);
 }
 
 /* FilterHandler.show: sets the columns about a device and its queue. */

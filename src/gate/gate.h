@@ -54,8 +54,7 @@ typedef struct GateIo
 	uint64		generation;
 	GatePhase	phase;
 	FilterEffect effect;		/* 0: has ended by the submission */
-	bool		has_result;		/* ends with "result" instead of its own */
-	int32		result;
+	IoOutcome	outcome;
 	bool		released;		/* who looks next performs it … */
 	GatePerformer by;			/* … of these */
 	bool		hold_expired;	/* it was held for longer than it might be */

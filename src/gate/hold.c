@@ -59,7 +59,7 @@ gate_complete(PgAioHandle *ioh, IoTime not_before)
 	uint8		op = ioh->op;
 	int			owner = io_owner_pid(ioh);
 
-	io_perform(ioh, io->has_result, io->result, not_before);
+	io_perform(ioh, &io->outcome, not_before);
 	END_CRIT_SECTION();
 
 	if (hold_expired)
@@ -216,8 +216,8 @@ gate_close(void)
 static void
 choose_result(GateIo *io, int32 result)
 {
-	io->has_result = true;
-	io->result = result;
+	io->outcome.has_result = true;
+	io->outcome.result = result;
 }
 
 /* Reads who is to perform a read, as far as that is possible. */

@@ -99,7 +99,7 @@ gate_intercept(PgAioHandle *ioh)
 	}
 
 	io->effect = effect;
-	io->has_result = false;
+	memset(&io->outcome, 0, sizeof(io->outcome));
 	io->released = false;
 	io->hold_expired = false;
 	io->phase = GATE_INTERCEPTED;
@@ -120,10 +120,7 @@ renew_effect(PgAioHandle *ioh, GateIo *io, const Filter **hold, const Filter **d
 	if (*device == NULL)
 		io->effect.device_filter = 0;
 	if (filter_in_force(io->effect.fail_filter, ioh) != NULL)
-	{
-		io->has_result = true;
-		io->result = io->effect.result;
-	}
+		io->outcome = io->effect.outcome;
 }
 
 /*
@@ -225,11 +222,7 @@ gate_submit(uint16 num_staged_ios, PgAioHandle **staged_ios)
 		(void) io_server_ops->submit(nothers, others);
 
 	for (int i = 0; i < nperform; i++)
-	{
-		const GateIo *io = gate_io(perform[i]);
-
-		io_perform_at_submission(perform[i], io->has_result, io->result);
-	}
+		io_perform_at_submission(perform[i], &gate_io(perform[i])->outcome);
 
 	/* a synchronous read has ended the batch early */
 	if (batch_interrupted)

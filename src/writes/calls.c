@@ -169,12 +169,11 @@ intercept(const Call *call)
 	submitted = io_now();
 	if (!gate->closing)
 		(void) filters_effect_on(ioh, &io->effect);
-	io->has_result = io->effect.fail_filter != 0;
-	io->result = io->effect.result;
+	io->outcome = io->effect.outcome;
 	if (io->effect.hold_filter != 0)
 		gate_hold_call(ioh);
 	errno = error;
-	result = io->has_result ? perform_with_result(call, io->result) : perform(call);
+	result = io->outcome.has_result ? perform_with_result(call, io->outcome.result) : perform(call);
 	error = errno;
 	if (io->effect.device_filter != 0)
 		gate_delay_call(ioh, submitted);

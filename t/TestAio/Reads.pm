@@ -52,6 +52,8 @@ sub call ($self, $function, @values)
 sub io_hold ($self, @values) { return $self->call('io_hold', @values) }
 sub io_fail ($self, @values) { return $self->call('io_fail', @values) }
 sub io_device ($self, @values) { return $self->call('io_device', @values) }
+sub io_corrupt ($self, @values) { return $self->call('io_corrupt', @values) }
+sub io_filter_end ($self, @values) { return $self->call('io_filter_end', @values) }
 sub io_hold_end ($self, @values) { return $self->call('io_hold_end', @values) }
 sub io_fail_end ($self, @values) { return $self->call('io_fail_end', @values) }
 sub io_device_end ($self, @values) { return $self->call('io_device_end', @values) }
@@ -74,7 +76,7 @@ sub end_holds ($self)
 # Ends all filters, also those that the observer has made and that outlive their scenario, and releases all held reads.
 sub end_filters ($self)
 {
-	$self->sql('SELECT io_hold_end(everybody => true), io_fail_end(everybody => true), io_device_end(everybody => true), io_release_all()');
+	$self->sql('SELECT io_filter_end(everybody => true), io_release_all()');
 	return;
 }
 
