@@ -390,6 +390,22 @@ AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
 COMMENT ON FUNCTION io_corrupt(regclass, int8, int, text, int, int, int, bool, bool, text, int) IS
 'invert a byte of a block in memory after matching reads; return the number of the filter';
 
+CREATE FUNCTION io_route(rel regclass, route text,
+	blockno int8 DEFAULT NULL,
+	fork text DEFAULT NULL,
+	pid int DEFAULT NULL,
+	skip int DEFAULT 0,
+	times int DEFAULT NULL,
+	keep bool DEFAULT false,
+	everybody bool DEFAULT false,
+	backend_type text DEFAULT NULL,
+	leader_pid int DEFAULT NULL)
+RETURNS int4
+AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
+
+COMMENT ON FUNCTION io_route(regclass, text, int8, text, int, int, int, bool, bool, text, int) IS
+'have matching reads executed synchronously, or synchronous ones by the I/O method; return the number of the filter';
+
 CREATE FUNCTION io_filter_end(filter int DEFAULT NULL, everybody bool DEFAULT false)
 RETURNS int4
 AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;

@@ -176,6 +176,7 @@ extern void io_install(const IoInterceptor *interceptor, const IoListener *liste
 
 extern bool io_is_intercepted(PgAioHandle *ioh, uint64 generation);
 extern bool io_is_delayed(PgAioHandle *ioh, uint64 generation);
+extern bool io_method_refuses(PgAioHandle *ioh);
 
 /*
  * callbacks.c.  The server's callbacks on buffered reads see what no I/O method sees:

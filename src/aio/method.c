@@ -26,14 +26,18 @@ io_is_delayed(PgAioHandle *ioh, uint64 generation)
 	return io_is_intercepted(ioh, generation) && io_interceptor->has_delayed(ioh);
 }
 
+/* Returns whether the I/O method leaves a read to the process that stages it. */
+bool
+io_method_refuses(PgAioHandle *ioh)
+{
+	return io_server_ops->needs_synchronous_execution != NULL &&
+		io_server_ops->needs_synchronous_execution(ioh);
+}
+
 static bool
 needs_synchronous_execution(PgAioHandle *ioh)
 {
-	bool		synchronous = false;
-
-	if (io_interceptor == NULL || !io_interceptor->intercept(ioh))
-		synchronous = io_server_ops->needs_synchronous_execution != NULL &&
-			io_server_ops->needs_synchronous_execution(ioh);
+	bool		synchronous = (io_interceptor == NULL || !io_interceptor->intercept(ioh)) && io_method_refuses(ioh);
 
 	if (io_listener != NULL)
 		io_listener->staged(ioh, synchronous);

@@ -1,6 +1,6 @@
 /*
- * io_hold(), io_fail() and io_corrupt(): filters that the gate carries out; and the
- * arguments that are alike in all functions of the gate.
+ * io_hold(), io_fail(), io_corrupt() and io_route(): filters that the gate carries out;
+ * and the arguments that are alike in all functions of the gate.
  *
  * Filters concern the reads of all sessions.  A filter ends with its holder, the
  * session that has made it, unless that session asked for it to be kept.
@@ -15,6 +15,7 @@
 PG_FUNCTION_INFO_V1(io_hold);
 PG_FUNCTION_INFO_V1(io_fail);
 PG_FUNCTION_INFO_V1(io_corrupt);
+PG_FUNCTION_INFO_V1(io_route);
 PG_FUNCTION_INFO_V1(io_filters_get);
 
 static const char *const kind_names[] = {
@@ -22,6 +23,8 @@ static const char *const kind_names[] = {
 	[FILTER_DEVICE] = "device",
 	[FILTER_FAIL] = "fail",
 	[FILTER_CORRUPT] = "corrupt",
+	[FILTER_SYNCHRONOUS] = "synchronous",
+	[FILTER_METHOD] = "method",
 	[FILTER_COMPLETION_WAIT] = "completion_wait",
 	[FILTER_SHORT_READ] = "short_read",
 	[FILTER_REOPEN] = "reopen",
@@ -134,6 +137,28 @@ io_corrupt(PG_FUNCTION_ARGS)
 	filter.has_result = true;
 	filter.result = PG_GETARG_INT32(2);
 	filter_match_args(fcinfo, 1, 3, &filter);
+
+	PG_RETURN_INT32(filters_put(&filter));
+}
+
+/*
+ * Has matching reads executed by the process that submits them, or has the I/O method
+ * execute those that are flagged as synchronous.  Returns the filter's number.
+ */
+Datum
+io_route(PG_FUNCTION_ARGS)
+{
+	Filter		filter = filter_of_kind(fcinfo, FILTER_SYNCHRONOUS);
+	const char *route;
+
+	check_not_null("route", PG_ARGISNULL(1));
+	route = text_to_cstring(PG_GETARG_TEXT_PP(1));
+	while (filter.kind <= FILTER_METHOD && strcmp(route, kind_names[filter.kind]) != 0)
+		filter.kind++;
+	if (filter.kind > FILTER_METHOD)
+		ereport(ERROR, errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				errmsg("\"route\" must be \"synchronous\" or \"method\""));
+	filter_match_args(fcinfo, 2, 3, &filter);
 
 	PG_RETURN_INT32(filters_put(&filter));
 }

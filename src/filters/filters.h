@@ -24,6 +24,8 @@ typedef enum FilterKind
 	FILTER_DEVICE,				/* io_device() */
 	FILTER_FAIL,				/* io_fail() */
 	FILTER_CORRUPT,				/* io_corrupt() */
+	FILTER_SYNCHRONOUS,			/* io_route() … */
+	FILTER_METHOD,				/* … with each of its routes */
 	FILTER_COMPLETION_WAIT,		/* inj_io_completion_wait() */
 	FILTER_SHORT_READ,			/* inj_io_short_read_attach() */
 	FILTER_REOPEN,				/* inj_io_reopen_attach() */
@@ -72,6 +74,7 @@ typedef struct FilterEffect
 	int			holder;			/* the hold ends with this session, or is 0 */
 	int			fail_filter;	/* chooses the outcome */
 	IoOutcome	outcome;
+	FilterKind	route;			/* FILTER_SYNCHRONOUS or FILTER_METHOD */
 	int			device_filter;
 	int			queue;			/* of the device */
 	IoTime		longest;		/* of the hold */

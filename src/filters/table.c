@@ -221,6 +221,7 @@ filters_effect_on(PgAioHandle *ioh, FilterEffect *effect)
 	{
 		const Filter *filter = &my_filters[i];
 		bool		holds = filter->kind == FILTER_HOLD || filter->kind == FILTER_COMPLETION_WAIT;
+		bool		routes = filter->kind == FILTER_SYNCHRONOUS || filter->kind == FILTER_METHOD;
 
 		if (carriers[filter->kind] != CARRIED_BY_GATE ||
 			!io_matches(&filter->match, ioh) || may_serve_maker(filter, synchronous))
@@ -233,7 +234,9 @@ filters_effect_on(PgAioHandle *ioh, FilterEffect *effect)
 				device = filter;
 			continue;
 		}
-		if ((holds ? effect->hold_filter : effect->fail_filter) != 0)
+		if ((holds ? effect->hold_filter : routes ? (int) effect->route : effect->fail_filter) != 0)
+			continue;
+		if (filter->kind == FILTER_METHOD && (!synchronous || io_method_refuses(ioh)))
 			continue;
 
 		/* an I/O worker would not have got such a read */
@@ -252,6 +255,8 @@ filters_effect_on(PgAioHandle *ioh, FilterEffect *effect)
 			effect->patience = filter->patience;
 			effect->made = filter->made;
 		}
+		else if (routes)
+			effect->route = filter->kind;
 		else if (filter->kind == FILTER_REOPEN || filter->has_result)
 		{
 			effect->fail_filter = filter->id;
@@ -273,7 +278,8 @@ filters_effect_on(PgAioHandle *ioh, FilterEffect *effect)
 		}
 	}
 
-	return effect->hold_filter != 0 || effect->fail_filter != 0 || effect->device_filter != 0;
+	return effect->hold_filter != 0 || effect->fail_filter != 0 || effect->device_filter != 0 ||
+		effect->route != FILTER_NONE;
 }
 
 /*

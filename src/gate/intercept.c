@@ -18,7 +18,10 @@ static int	nintercepted;
 static PgAioHandle *refused;
 static uint64 refused_generation;
 
-/* the batch that an intercepted synchronous read was staged in goes on */
+/* a filter has a read that was refused take the I/O method's way */
+static bool routed_to_method;
+
+/* the batch that such a read, or an intercepted synchronous one, was staged in goes on */
 static bool batch_interrupted;
 
 /* Returns why reads of this process may not be intercepted now, or BYPASS_NONE. */
@@ -89,14 +92,16 @@ gate_intercept(PgAioHandle *ioh)
 
 	if (!filters_effect_on(ioh, &effect))
 		return false;
+	routed_to_method = effect.route == FILTER_METHOD;
 	/* a device serves nothing without the worker */
 	if (effect.device_filter != 0 && gate->worker == INVALID_PROC_NUMBER)
 	{
 		filters_count_bypass(FILTER_DEVICE, ioh, BYPASS_NO_WORKER);
 		effect.device_filter = 0;
-		if (effect.hold_filter == 0 && effect.fail_filter == 0)
-			return false;
 	}
+	if (effect.hold_filter == 0 && effect.fail_filter == 0 && effect.device_filter == 0 &&
+		effect.route != FILTER_SYNCHRONOUS)
+		return false;
 
 	io->effect = effect;
 	memset(&io->outcome, 0, sizeof(io->outcome));
@@ -176,7 +181,8 @@ submit_intercepted(int nintercepted_ios, PgAioHandle **intercepted, PgAioHandle 
 				io->hold_limit = Min(io->hold_limit, now + gate_patience(hold->patience, hold->made));
 			wake = true;
 		}
-		else if (gate_start_queued(ioh, io, device, now, is_awaited))
+		else if ((device != NULL || io->effect.route != FILTER_SYNCHRONOUS) &&
+				 gate_start_queued(ioh, io, device, now, is_awaited))
 			wake |= io->due < gate->worker_wakes;
 		else
 		{
@@ -205,7 +211,7 @@ gate_submit(uint16 num_staged_ios, PgAioHandle **staged_ios)
 	int			nothers = 0;
 	int			nperform;
 
-	if (likely(nintercepted == 0))
+	if (likely(nintercepted == 0 && !batch_interrupted))
 		return io_server_ops->submit(num_staged_ios, staged_ios);
 
 	for (int i = 0; i < num_staged_ios; i++)
@@ -236,7 +242,7 @@ gate_submit(uint16 num_staged_ios, PgAioHandle **staged_ios)
 
 /*
  * IoInterceptor.intercept_synchronous: has a synchronous read that is to be
- * intercepted take the way of the others.  Its reader does not expect the read to be
+ * intercepted, or routed, take the way of the others.  Its reader does not expect the read to be
  * left in a batch.
  *
  * The server executes a read itself if the reader has flagged it as synchronous:
@@ -246,7 +252,9 @@ gate_submit(uint16 num_staged_ios, PgAioHandle **staged_ios)
 void
 gate_intercept_synchronous(PgAioHandle *ioh)
 {
-	if (!gate_sees_synchronous || !(ioh->flags & PGAIO_HF_SYNCHRONOUS) || !gate_intercept(ioh))
+	routed_to_method = false;
+	if (!gate_sees_synchronous || !(ioh->flags & PGAIO_HF_SYNCHRONOUS) ||
+		!(gate_intercept(ioh) || routed_to_method))
 		return;
 
 	ioh->flags &= ~PGAIO_HF_SYNCHRONOUS;

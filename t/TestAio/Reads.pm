@@ -53,6 +53,7 @@ sub io_hold ($self, @values) { return $self->call('io_hold', @values) }
 sub io_fail ($self, @values) { return $self->call('io_fail', @values) }
 sub io_device ($self, @values) { return $self->call('io_device', @values) }
 sub io_corrupt ($self, @values) { return $self->call('io_corrupt', @values) }
+sub io_route ($self, @values) { return $self->call('io_route', @values) }
 sub io_filter_end ($self, @values) { return $self->call('io_filter_end', @values) }
 sub io_hold_end ($self, @values) { return $self->call('io_hold_end', @values) }
 sub io_fail_end ($self, @values) { return $self->call('io_fail_end', @values) }
