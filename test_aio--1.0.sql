@@ -302,11 +302,12 @@ CREATE FUNCTION io_hold(rel regclass DEFAULT NULL,
 	everybody bool DEFAULT false,
 	op text DEFAULT 'read',
 	backend_type text DEFAULT NULL,
-	leader_pid int DEFAULT NULL)
+	leader_pid int DEFAULT NULL,
+	family bool DEFAULT false)
 RETURNS int4
 AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
 
-COMMENT ON FUNCTION io_hold(regclass, int8, text, int, int, int, bool, bool, text, text, int) IS
+COMMENT ON FUNCTION io_hold(regclass, int8, text, int, int, int, bool, bool, text, text, int, bool) IS
 'hold matching reads, or other operations, until they are released; return the number of the filter';
 
 CREATE FUNCTION io_hold_end(filter int DEFAULT NULL, everybody bool DEFAULT false)
@@ -361,11 +362,12 @@ CREATE FUNCTION io_fail(rel regclass, result int,
 	everybody bool DEFAULT false,
 	op text DEFAULT 'read',
 	backend_type text DEFAULT NULL,
-	leader_pid int DEFAULT NULL)
+	leader_pid int DEFAULT NULL,
+	family bool DEFAULT false)
 RETURNS int4
 AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
 
-COMMENT ON FUNCTION io_fail(regclass, int, int8, text, int, int, int, bool, bool, text, text, int) IS
+COMMENT ON FUNCTION io_fail(regclass, int, int8, text, int, int, int, bool, bool, text, text, int, bool) IS
 'give matching reads, or other operations, this result: a number of bytes, or a negative errno; return the number of the filter';
 
 CREATE FUNCTION io_fail_end(filter int DEFAULT NULL, everybody bool DEFAULT false)
@@ -383,11 +385,12 @@ CREATE FUNCTION io_corrupt(rel regclass, blockno int8, "offset" int,
 	keep bool DEFAULT false,
 	everybody bool DEFAULT false,
 	backend_type text DEFAULT NULL,
-	leader_pid int DEFAULT NULL)
+	leader_pid int DEFAULT NULL,
+	family bool DEFAULT false)
 RETURNS int4
 AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
 
-COMMENT ON FUNCTION io_corrupt(regclass, int8, int, text, int, int, int, bool, bool, text, int) IS
+COMMENT ON FUNCTION io_corrupt(regclass, int8, int, text, int, int, int, bool, bool, text, int, bool) IS
 'invert a byte of a block in memory after matching reads; return the number of the filter';
 
 CREATE FUNCTION io_route(rel regclass, route text,
@@ -399,11 +402,12 @@ CREATE FUNCTION io_route(rel regclass, route text,
 	keep bool DEFAULT false,
 	everybody bool DEFAULT false,
 	backend_type text DEFAULT NULL,
-	leader_pid int DEFAULT NULL)
+	leader_pid int DEFAULT NULL,
+	family bool DEFAULT false)
 RETURNS int4
 AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
 
-COMMENT ON FUNCTION io_route(regclass, text, int8, text, int, int, int, bool, bool, text, int) IS
+COMMENT ON FUNCTION io_route(regclass, text, int8, text, int, int, int, bool, bool, text, int, bool) IS
 'have matching reads executed synchronously, or synchronous ones by the I/O method; return the number of the filter';
 
 CREATE FUNCTION io_filter_end(filter int DEFAULT NULL, everybody bool DEFAULT false)
@@ -428,11 +432,12 @@ CREATE FUNCTION io_device(rel regclass, latency text,
 	backend_type text DEFAULT NULL,
 	leader_pid int DEFAULT NULL,
 	tail float8 DEFAULT 0,
-	tail_latency text DEFAULT NULL)
+	tail_latency text DEFAULT NULL,
+	family bool DEFAULT false)
 RETURNS int4
 AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
 
-COMMENT ON FUNCTION io_device(regclass, text, int, float8, int8, int8, text, int, int, int, bool, bool, text, text, int, float8, text) IS
+COMMENT ON FUNCTION io_device(regclass, text, int, float8, int8, int8, text, int, int, int, bool, bool, text, text, int, float8, text, bool) IS
 'simulate a storage device for matching reads, or other operations; return the number of the filter';
 
 CREATE FUNCTION io_device_end(filter int DEFAULT NULL, everybody bool DEFAULT false)
@@ -476,7 +481,7 @@ CREATE FUNCTION io_gate_get(OUT io_method text, OUT gate bool, OUT why_not text,
 RETURNS record
 AS 'MODULE_PATHNAME' LANGUAGE C;
 
--- null for a relation of another database
+-- null for a relation of another database; a table without storage has its OID, and no tablespace
 CREATE FUNCTION io_relation(reltablespace oid, reldatabase oid, relfilenode oid)
 RETURNS regclass
 LANGUAGE SQL STABLE
@@ -484,7 +489,8 @@ BEGIN ATOMIC
 SELECT CASE WHEN reldatabase OPERATOR(pg_catalog.=) 0::pg_catalog.oid
 			OR reldatabase OPERATOR(pg_catalog.=) (SELECT oid FROM pg_catalog.pg_database
 				WHERE datname OPERATOR(pg_catalog.=) pg_catalog.current_database())
-		THEN pg_catalog.pg_filenode_relation(reltablespace, relfilenode) END;
+		THEN CASE WHEN reltablespace OPERATOR(pg_catalog.=) 0::pg_catalog.oid THEN relfilenode::pg_catalog.regclass
+			ELSE pg_catalog.pg_filenode_relation(reltablespace, relfilenode) END END;
 END;
 
 COMMENT ON FUNCTION io_relation(oid, oid, oid) IS
@@ -538,11 +544,12 @@ COMMENT ON VIEW io_gate IS 'what can be held on this server';
 --
 
 CREATE FUNCTION io_trace_start(rel regclass DEFAULT NULL, pid int DEFAULT NULL,
-	op text DEFAULT 'read')
+	op text DEFAULT 'read',
+	family bool DEFAULT false)
 RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
 
-COMMENT ON FUNCTION io_trace_start(regclass, int, text) IS
+COMMENT ON FUNCTION io_trace_start(regclass, int, text, bool) IS
 'record matching reads, or other operations, of all processes from now on; NULL matches all';
 
 CREATE FUNCTION io_trace_stop()

@@ -77,7 +77,7 @@ falsify_result(PgAioHandle *ioh)
 	else if (filter->result < ioh->result)
 	{
 		/* memory of its owner is not there in another process */
-		if (!(ioh->flags & PGAIO_HF_REFERENCES_LOCAL) || ioh->owner_procno == MyProcNumber)
+		if (!io_is_local(ioh) || ioh->owner_procno == MyProcNumber)
 			io_zero_rest(ioh, filter->result);
 		ioh->result = filter->result;
 	}

@@ -28,6 +28,7 @@ typedef enum IoCallOp
 #define IO_OP_BIT(op)	(1U << (op))
 #define IO_ALL_OPS		(IO_OP_BIT(IO_OP_WAL_SYNC + 1) - IO_OP_BIT(PGAIO_OP_READV))
 
+#define IO_MATCH_MAX_RELS 64
 #define IO_MAX_PROCESSES	(MaxBackends + NUM_AUXILIARY_PROCS)
 
 /* match.c: one for the system calls of each process */
@@ -58,19 +59,18 @@ io_is_call(const PgAioHandle *ioh)
 }
 
 /*
- * match.c: which reads a filter or a trace concerns.  Begin with io_match_all(): for fork
- * and temp_owner, zero does not match all.
+ * match.c: which reads a filter or a trace concerns.  Begin with io_match_all(): zero does
+ * not always match all.  Without padding, so that matches can be compared.
  */
 typedef struct IoMatch
 {
 	uint32		ops;			/* IO_OP_BIT() of each operation */
-	bool		has_rel;
-	RelFileLocator rlocator;
+	int			nrels;			/* 0 matches all */
+	RelFileLocator rels[IO_MATCH_MAX_RELS]; /* the first is shown */
 	ProcNumber	temp_owner;		/* of a temporary table */
 	RelFileNumber relfilenumber;	/* in any database and tablespace; 0: all */
 	ForkNumber	fork;			/* InvalidForkNumber matches all */
-	bool		has_block;
-	BlockNumber block;			/* the read covers this block */
+	BlockNumber block;			/* the read covers it; InvalidBlockNumber: all */
 	int			pid;			/* the issuer; 0 matches all */
 	int			leader_pid;		/* of the issuer, a parallel worker; 0: all */
 	BackendType backend_type;	/* of the issuer; B_INVALID matches all */
@@ -82,13 +82,19 @@ io_owner_pid(PgAioHandle *ioh)
 	return GetPGProcByNumber(ioh->owner_procno)->pid;
 }
 
+/* Is an I/O about the memory of its owner, the only process that can perform it? */
+static inline bool
+io_is_local(PgAioHandle *ioh)
+{
+	return (ioh->flags & PGAIO_HF_REFERENCES_LOCAL) != 0;
+}
+
 extern bool io_is_read(PgAioHandle *ioh);
 extern bool io_matches(const IoMatch *match, PgAioHandle *ioh);
-extern bool io_match_is_same(const IoMatch *a, const IoMatch *b);
 
 /* arguments of SQL functions; NULL matches all */
 extern IoMatch io_match_all(void);
-extern IoMatch io_match_rel_arg(FunctionCallInfo fcinfo, int arg);
+extern IoMatch io_match_rel_arg(FunctionCallInfo fcinfo, int arg, bool family);
 extern int	io_pid_arg(FunctionCallInfo fcinfo, int arg, const char *name);
 extern void io_match_backend_type_arg(FunctionCallInfo fcinfo, int arg, IoMatch *match);
 extern void io_match_block_arg(FunctionCallInfo fcinfo, int arg, int64 blockno, IoMatch *match);

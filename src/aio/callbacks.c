@@ -31,16 +31,9 @@ has_staged(PgAioHandle *ioh)
 }
 
 static void
-stage_shared(PgAioHandle *ioh, uint8 cb_data)
+stage(PgAioHandle *ioh, uint8 cb_data)
 {
-	server_stage_shared(ioh, cb_data);
-	has_staged(ioh);
-}
-
-static void
-stage_local(PgAioHandle *ioh, uint8 cb_data)
-{
-	server_stage_local(ioh, cb_data);
+	(io_is_local(ioh) ? server_stage_local : server_stage_shared) (ioh, cb_data);
 	has_staged(ioh);
 }
 
@@ -55,19 +48,9 @@ complete_md(PgAioHandle *ioh, PgAioResult prior_result, uint8 cb_data)
 }
 
 static PgAioResult
-complete_shared(PgAioHandle *ioh, PgAioResult prior_result, uint8 cb_data)
+complete(PgAioHandle *ioh, PgAioResult prior_result, uint8 cb_data)
 {
-	PgAioResult result = server_complete_shared(ioh, prior_result, cb_data);
-
-	if (io_listener != NULL)
-		io_listener->completion_ends(ioh, result);
-	return result;
-}
-
-static PgAioResult
-complete_local(PgAioHandle *ioh, PgAioResult prior_result, uint8 cb_data)
-{
-	PgAioResult result = server_complete_local(ioh, prior_result, cb_data);
+	PgAioResult result = (io_is_local(ioh) ? server_complete_local : server_complete_shared) (ioh, prior_result, cb_data);
 
 	if (io_listener != NULL)
 		io_listener->completion_ends(ioh, result);
@@ -149,9 +132,9 @@ io_see_synchronous(void)
 	if (server_stage_shared == NULL || server_stage_local == NULL)
 		return reason = "the server does not stage buffered reads by callbacks";
 
-	reason = io_replace_pointer(&aio_shared_buffer_readv_cb.stage, stage_shared);
+	reason = io_replace_pointer(&aio_shared_buffer_readv_cb.stage, stage);
 	if (reason == NULL)
-		reason = io_replace_pointer(&aio_local_buffer_readv_cb.stage, stage_local);
+		reason = io_replace_pointer(&aio_local_buffer_readv_cb.stage, stage);
 
 	return reason;
 }
@@ -171,9 +154,9 @@ io_see_completions(void)
 
 	reason = io_replace_pointer(&aio_md_readv_cb.complete_shared, complete_md);
 	if (reason == NULL)
-		reason = io_replace_pointer(&aio_shared_buffer_readv_cb.complete_shared, complete_shared);
+		reason = io_replace_pointer(&aio_shared_buffer_readv_cb.complete_shared, complete);
 	if (reason == NULL)
-		reason = io_replace_pointer(&aio_local_buffer_readv_cb.complete_local, complete_local);
+		reason = io_replace_pointer(&aio_local_buffer_readv_cb.complete_local, complete);
 
 	return reason;
 }

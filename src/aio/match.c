@@ -3,8 +3,11 @@
  */
 #include "aio/aio.h"
 
+#include "catalog/pg_class.h"
+#include "catalog/pg_inherits.h"
 #include "storage/procarray.h"
 #include "utils/builtins.h"
+#include "utils/lsyscache.h"
 
 PgAioHandle *io_calls;
 
@@ -65,6 +68,15 @@ leader_pid(PgAioHandle *ioh)
 	return leader != NULL && leader != GetPGProcByNumber(ioh->owner_procno) ? leader->pid : 0;
 }
 
+static bool
+names_relation(const IoMatch *match, const RelFileLocator *rlocator)
+{
+	for (int i = 0; i < match->nrels; i++)
+		if (RelFileLocatorEquals(match->rels[i], *rlocator))
+			return true;
+	return false;
+}
+
 /* Returns whether an I/O matches.  Allocates nothing. */
 bool
 io_matches(const IoMatch *match, PgAioHandle *ioh)
@@ -73,9 +85,9 @@ io_matches(const IoMatch *match, PgAioHandle *ioh)
 
 	if (!(match->ops & IO_OP_BIT(ioh->op)))
 		return false;
-	if (match->has_rel)
+	if (match->nrels > 0)
 	{
-		if (ioh->op >= IO_OP_WAL_WRITE || !RelFileLocatorEquals(match->rlocator, td->smgr.rlocator))
+		if (ioh->op >= IO_OP_WAL_WRITE || !names_relation(match, &td->smgr.rlocator))
 			return false;
 		if (td->smgr.is_temp != (match->temp_owner != INVALID_PROC_NUMBER))
 			return false;
@@ -87,7 +99,7 @@ io_matches(const IoMatch *match, PgAioHandle *ioh)
 		return false;
 	if (match->fork != InvalidForkNumber && match->fork != td->smgr.forkNum)
 		return false;
-	if (match->has_block &&
+	if (match->block != InvalidBlockNumber &&
 		(match->block < td->smgr.blockNum ||
 		 match->block >= td->smgr.blockNum + td->smgr.nblocks))
 		return false;
@@ -103,41 +115,74 @@ io_matches(const IoMatch *match, PgAioHandle *ioh)
 	return true;
 }
 
-/* Returns whether two matches are about the same I/O. */
-bool
-io_match_is_same(const IoMatch *a, const IoMatch *b)
-{
-	return a->ops == b->ops && a->has_rel == b->has_rel &&
-		(!a->has_rel || RelFileLocatorEquals(a->rlocator, b->rlocator)) &&
-		a->temp_owner == b->temp_owner && a->relfilenumber == b->relfilenumber &&
-		a->fork == b->fork && a->pid == b->pid &&
-		a->leader_pid == b->leader_pid && a->backend_type == b->backend_type &&
-		a->has_block == b->has_block && (!a->has_block || a->block == b->block);
-}
-
 IoMatch
 io_match_all(void)
 {
 	return (IoMatch)
 	{
-		.ops = IO_OP_BIT(PGAIO_OP_READV),.fork = InvalidForkNumber,.temp_owner = INVALID_PROC_NUMBER
+		.ops = IO_OP_BIT(PGAIO_OP_READV),.fork = InvalidForkNumber,.temp_owner = INVALID_PROC_NUMBER,
+			.block = InvalidBlockNumber
 	};
 }
 
+static void
+add_relation(IoMatch *match, RelFileLocator rlocator)
+{
+	if (match->nrels == IO_MATCH_MAX_RELS)
+		ereport(ERROR, errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				errmsg("there are more than %d relations in the family", IO_MATCH_MAX_RELS));
+	match->rels[match->nrels++] = rlocator;
+}
+
+/* Adds a relation if it has storage, its indexes and its TOAST table. */
+static void
+add_with_indexes(IoMatch *match, Oid relid)
+{
+	Relation	rel = try_relation_open(relid, AccessShareLock);
+
+	if (rel == NULL)
+		return;
+	if (RELKIND_HAS_STORAGE(rel->rd_rel->relkind))
+		add_relation(match, rel->rd_locator);
+	foreach_oid(index, RelationGetIndexList(rel))
+		add_with_indexes(match, index);
+	if (OidIsValid(rel->rd_rel->reltoastrelid))
+		add_with_indexes(match, rel->rd_rel->reltoastrelid);
+	relation_close(rel, AccessShareLock);
+}
+
+/*
+ * Reads a relation; with "family", with all that is stored with it, and its partitions and
+ * theirs.  A partitioned table is shown by a locator that has its OID and no tablespace.
+ */
 IoMatch
-io_match_rel_arg(FunctionCallInfo fcinfo, int arg)
+io_match_rel_arg(FunctionCallInfo fcinfo, int arg, bool family)
 {
 	IoMatch		match = io_match_all();
+	Oid			relid = PG_ARGISNULL(arg) ? InvalidOid : PG_GETARG_OID(arg);
+	RelFileLocator locator = {.dbOid = MyDatabaseId,.relNumber = relid};
+	bool		has_storage;
 
-	if (!PG_ARGISNULL(arg))
+	if (PG_ARGISNULL(arg))
+		return match;
+	has_storage = !family || !RELKIND_HAS_PARTITIONS(get_rel_relkind(relid));
+	if (has_storage)
 	{
-		Relation	rel = open_relation_for_io(fcinfo, PG_GETARG_OID(arg), AccessShareLock);
+		Relation	rel = open_relation_for_io(fcinfo, relid, AccessShareLock);
 
-		match.has_rel = true;
-		match.rlocator = rel->rd_locator;
-		if (RelationUsesLocalBuffers(rel))
-			match.temp_owner = rel->rd_backend;
+		locator = rel->rd_locator;
 		relation_close(rel, AccessShareLock);
+	}
+	if (get_rel_persistence(relid) == RELPERSISTENCE_TEMP)
+		match.temp_owner = MyProcNumber;
+	if (!family || !has_storage)
+		add_relation(&match, locator);
+	if (family)
+	{
+		/* holders of locks may wait for what this session has staged */
+		pgaio_submit_staged();
+		foreach_oid(member, find_all_inheritors(relid, NoLock, NULL))
+			add_with_indexes(&match, member);
 	}
 
 	return match;
@@ -217,7 +262,6 @@ io_match_block_arg(FunctionCallInfo fcinfo, int arg, int64 blockno, IoMatch *mat
 		return;
 
 	check_range("blockno", blockno, 0, MaxBlockNumber);
-	match->has_block = true;
 	match->block = (BlockNumber) blockno;
 }
 

@@ -59,7 +59,7 @@ flag_arg(FunctionCallInfo fcinfo, int arg)
 
 /*
  * Reads "rel", the block, and from "arg" on fork, pid, skip, times, keep, everybody, op
- * (unless it is about reads only), backend_type, leader_pid.
+ * (unless it is about reads only), backend_type, leader_pid; and "family", the last one.
  */
 void
 filter_match_args(FunctionCallInfo fcinfo, int block_arg, int arg, Filter *filter)
@@ -67,7 +67,7 @@ filter_match_args(FunctionCallInfo fcinfo, int block_arg, int arg, Filter *filte
 	IoMatch    *match = &filter->match;
 	bool		everybody = flag_arg(fcinfo, arg + 5);
 
-	*match = io_match_rel_arg(fcinfo, 0);
+	*match = io_match_rel_arg(fcinfo, 0, flag_arg(fcinfo, PG_NARGS() - 1));
 	io_match_block_arg(fcinfo, block_arg, PG_GETARG_INT64(block_arg), match);
 	if (!PG_ARGISNULL(arg))
 		match->fork = forkname_to_number(text_to_cstring(PG_GETARG_TEXT_PP(arg)));
@@ -81,7 +81,7 @@ filter_match_args(FunctionCallInfo fcinfo, int block_arg, int arg, Filter *filte
 		io_match_op_arg(fcinfo, arg++, match);
 	io_match_backend_type_arg(fcinfo, arg, match);
 	match->leader_pid = io_pid_arg(fcinfo, arg + 1, "leader_pid");
-	if (!match->has_rel && match->pid == 0 && match->leader_pid == 0 &&
+	if (match->nrels == 0 && match->pid == 0 && match->leader_pid == 0 &&
 		match->backend_type == B_INVALID && !everybody)
 		ereport(ERROR, errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				errmsg("neither a relation nor a process is named"),
@@ -176,7 +176,7 @@ filters_end_by_args(FunctionCallInfo fcinfo, FilterKind kind)
 
 	require_filter_kind(fcinfo, kind != FILTER_NONE ? kind : FILTER_HOLD);
 	id = has_args ? count_arg(fcinfo, 0, "filter", 1, 0) : 0;
-	PG_RETURN_INT32(filters_end(kind, id, has_args && id == 0 && !flag_arg(fcinfo, 1)));
+	PG_RETURN_INT32(filters_end(kind, id, has_args && id == 0 && !flag_arg(fcinfo, 1), false));
 }
 
 FILTERS_END_FUNCTION(io_hold_end, FILTER_HOLD)
@@ -205,9 +205,9 @@ io_filters_get(PG_FUNCTION_ARGS)
 		row_set(row, "filter", Int32GetDatum(filter->id));
 		row_set_text(row, "kind", kind_names[filter->kind]);
 		row_set_text(row, "op", io_op_names(match->ops));
-		row_set_file(row, match->has_rel, &match->rlocator);
+		row_set_file(row, match->nrels > 0, &match->rels[0]);
 		row_set_text(row, "fork", match->fork != InvalidForkNumber ? forkNames[match->fork] : NULL);
-		row_set_if(row, "blockno", match->has_block, Int64GetDatum(match->block));
+		row_set_if(row, "blockno", match->block != InvalidBlockNumber, Int64GetDatum(match->block));
 		row_set_if(row, "pid", match->pid != 0, Int32GetDatum(match->pid));
 		row_set_if(row, "leader_pid", match->leader_pid != 0, Int32GetDatum(match->leader_pid));
 		row_set_text(row, "backend_type", match->backend_type != B_INVALID ? GetBackendTypeDesc(match->backend_type) : NULL);

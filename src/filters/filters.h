@@ -141,7 +141,7 @@ extern Subsystem filters_subsystem;
 extern void require_filter_kind(FunctionCallInfo fcinfo, FilterKind kind);
 extern Filter filter_of_kind(FunctionCallInfo fcinfo, FilterKind kind);
 extern int	filters_put(Filter *filter);
-extern int	filters_end(FilterKind kind, int id, bool made_here);
+extern int	filters_end(FilterKind kind, int id, bool made_here, bool exiting);
 extern void filters_end_with_session(void);
 extern void filters_copy(CountedFilter *copies);
 

@@ -5,10 +5,7 @@
  * process has a copy of the filters and renews it when their version has changed.
  * A read that no filter matches costs a look at two words of shared memory.
  *
- * "nfilters", "version" and "ops" are read without the lock.  They are written under it, and
- * its release is a barrier; a process that is told of a new filter, by a message or a
- * lock, sees them.  A stale value means that a read which races with the change of a
- * filter is judged by the filters of before.
+ * "nfilters", "version" and "ops" are read without the lock, as doc/architecture.md says.
  */
 #include "filters/filters.h"
 
@@ -199,7 +196,7 @@ static bool
 may_serve_maker(const Filter *filter, bool synchronous)
 {
 	return synchronous && filter->kind != FILTER_DEVICE && is_made_here(filter) &&
-		!filter->match.has_rel && filter->match.pid == 0;
+		filter->match.nrels == 0 && filter->match.pid == 0;
 }
 
 /*
@@ -228,9 +225,11 @@ filters_effect_on(PgAioHandle *ioh, FilterEffect *effect)
 			continue;
 		if (filter->kind == FILTER_DEVICE)
 		{
+			bool		is_special = filter->match.nrels > 0;
+
 			/* one for a relation comes before one for all, then the newest */
-			if (device == NULL || filter->match.has_rel > device->match.has_rel ||
-				(filter->match.has_rel == device->match.has_rel && filter->id > device->id))
+			if (device == NULL || is_special > (device->match.nrels > 0) ||
+				(is_special == (device->match.nrels > 0) && filter->id > device->id))
 				device = filter;
 			continue;
 		}
@@ -241,7 +240,7 @@ filters_effect_on(PgAioHandle *ioh, FilterEffect *effect)
 
 		/* an I/O worker would not have got such a read */
 		if (filter->kind == FILTER_REOPEN &&
-			(synchronous || (ioh->flags & PGAIO_HF_REFERENCES_LOCAL)))
+			(synchronous || (io_is_local(ioh))))
 			continue;
 		if (!filter_fires(filter))
 			continue;
@@ -355,12 +354,6 @@ announce_change(int exiting)
 		filters_handler->changed(exiting);
 }
 
-static bool
-is_held_here(const Filter *filter)
-{
-	return filter->holder == MyProcPid;
-}
-
 /* Has all processes see that the filters have changed.  The caller has the lock. */
 static void
 publish_change(void)
@@ -375,11 +368,11 @@ publish_change(void)
 }
 
 /*
- * Ends the filters of a kind (FILTER_NONE: of every kind), with this number unless it
- * is 0, for which a function says so unless it is NULL.  Returns how many.
+ * Ends the filters of a kind (FILTER_NONE: of every kind): one (0: all), or only what this
+ * session has made, or what it holds as it exits.  Returns how many.
  */
-static int
-end_filters(FilterKind kind, int id, bool (*ends) (const Filter *filter))
+int
+filters_end(FilterKind kind, int id, bool made_here, bool exiting)
 {
 	int			ended = 0;
 
@@ -389,7 +382,8 @@ end_filters(FilterKind kind, int id, bool (*ends) (const Filter *filter))
 		Filter	   *filter = &table->filters[i];
 
 		if (filter->kind == FILTER_NONE || (kind != FILTER_NONE && filter->kind != kind) ||
-			(id != 0 && filter->id != id) || (ends != NULL && !ends(filter)))
+			(id != 0 && filter->id != id) || (made_here && !is_made_here(filter)) ||
+			(exiting && filter->holder != MyProcPid))
 			continue;
 		filter->kind = FILTER_NONE;
 		table->nfilters--;
@@ -397,28 +391,15 @@ end_filters(FilterKind kind, int id, bool (*ends) (const Filter *filter))
 	}
 	publish_change();
 	LWLockRelease(table->lock);
+	announce_change(exiting ? MyProcPid : 0);
 
-	return ended;
-}
-
-/*
- * Ends the filters of a kind: one (0: all), or only what this session has made.
- * Returns how many.
- */
-int
-filters_end(FilterKind kind, int id, bool made_here)
-{
-	int			ended = end_filters(kind, id, made_here ? is_made_here : NULL);
-
-	announce_change(0);
 	return ended;
 }
 
 static void
 session_ends(int code pg_attribute_unused(), Datum arg pg_attribute_unused())
 {
-	(void) end_filters(FILTER_NONE, 0, is_held_here);
-	announce_change(MyProcPid);
+	(void) filters_end(FILTER_NONE, 0, false, true);
 }
 
 /* Has the exit of this session end what it holds, by a callback that nobody cancels. */
@@ -464,7 +445,7 @@ is_replaced_by(const Filter *filter, const Filter *new_filter)
 {
 	return filter->kind == new_filter->kind &&
 		(filter->kind >= FILTER_COMPLETION_WAIT ||
-		 (filter->kind == FILTER_DEVICE && io_match_is_same(&filter->match, &new_filter->match)));
+		 (filter->kind == FILTER_DEVICE && memcmp(&filter->match, &new_filter->match, sizeof(IoMatch)) == 0));
 }
 
 /*

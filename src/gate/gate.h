@@ -40,14 +40,9 @@ typedef enum GatePerformer
  *
  * "generation" tells whether it is about the handle's present use.  It stays, so that
  * nobody waits for an intercepted read by means of the I/O method, neither early nor
- * late.  It is read without a lock by processes that wait for the read.  The owner
- * writes it before pgaio_io_prepare_submit(), which has a write barrier before the
- * state SUBMITTED; a process comes here after it has seen that state, and
- * pgaio_io_was_recycled() has a read barrier after that.  So it sees the generation; a
- * stale one could only belong to an earlier use, which no longer concerns it.
- *
- * Until the read is submitted only its owner looks at the rest; then the lock protects
- * it.
+ * late.  It is read without a lock, see "Words read without a lock" in
+ * doc/architecture.md.  Until the read is submitted only its owner looks at the rest;
+ * then the lock protects it.
  */
 typedef struct GateIo
 {
@@ -102,10 +97,7 @@ typedef struct HeldWakeup
 
 /*
  * The filters' lock protects all of this.  "closing", "worker", "worker_pid" and
- * "wakeups_holder" are also read without it.  They are written under it, so a process
- * that takes it later sees them; a stale value means that a read is still intercepted or
- * still goes by, or that a waiter looks again after its next sleep, at most a second
- * later.
+ * "wakeups_holder" are also read without it, as doc/architecture.md says.
  */
 typedef struct GateState
 {
@@ -165,13 +157,6 @@ static inline PgAioHandle *
 gate_handle(const GateIo *io)
 {
 	return io_handle(io - gate->ios);
-}
-
-/* Is a read into the memory of its owner, the only process that can perform it? */
-static inline bool
-gate_is_local(PgAioHandle *ioh)
-{
-	return (ioh->flags & PGAIO_HF_REFERENCES_LOCAL) != 0;
 }
 
 static inline bool

@@ -38,7 +38,7 @@ gate_claim(PgAioHandle *ioh, GateIo *io)
 	START_CRIT_SECTION();
 	if (io->phase == GATE_HELD)
 		dclist_delete_from(&gate->held, &io->held_node);
-	else if (!gate_is_local(ioh))
+	else if (!io_is_local(ioh))
 		pairingheap_remove(&gate->due, &io->due_node);
 	io->phase = GATE_CLAIMED;
 }
@@ -75,7 +75,7 @@ release(GateIo *io, bool wake, GatePerformer by)
 {
 	io->released = true;
 	io->by = by;
-	if (wake || gate_is_local(gate_handle(io)))
+	if (wake || io_is_local(gate_handle(io)))
 		gate_notify(gate_handle(io));
 }
 
@@ -95,7 +95,7 @@ gate_claim_released(IoTime now)
 	{
 		GateIo	   *io = dclist_container(GateIo, held_node, iter.cur);
 
-		if (gate_is_local(gate_handle(io)) ||
+		if (io_is_local(gate_handle(io)) ||
 			(!gate_is_released_to(io, performer) && io->hold_limit > now))
 			continue;
 		claimed = gate_handle(io);
@@ -235,7 +235,7 @@ performer_arg(FunctionCallInfo fcinfo, int arg, PgAioHandle *ioh)
 	if (by == lengthof(names))
 		ereport(ERROR, errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				errmsg("\"by\" must be \"owner\", \"waiter\" or \"worker\""));
-	if (gate_is_local(ioh) && by != BY_OWNER)
+	if (io_is_local(ioh) && by != BY_OWNER)
 		ereport(ERROR, errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				errmsg("only its owner can perform a read of a temporary table, or a system call"));
 	if (by == BY_WORKER)
@@ -273,7 +273,7 @@ io_release(PG_FUNCTION_ARGS)
 	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
 	is_held = io->phase == GATE_HELD && !io->released &&
 		io_owner_pid(ioh) == pid;
-	is_ours = is_held && by == BY_ANYBODY && (!gate_is_local(ioh) || ioh->owner_procno == MyProcNumber);
+	is_ours = is_held && by == BY_ANYBODY && (!io_is_local(ioh) || ioh->owner_procno == MyProcNumber);
 	if (is_held && has_result)
 		choose_result(io, result);
 	if (is_ours)

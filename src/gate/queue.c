@@ -82,7 +82,7 @@ gate_start_queued(PgAioHandle *ioh, GateIo *io, const Filter *device, IoTime now
 	{
 		/* the read has nothing to do with the device any more */
 		io->effect.device_filter = 0;
-		if (io_method != IOMETHOD_WORKER || gate_is_local(ioh) || !worker_is_ready)
+		if (io_method != IOMETHOD_WORKER || io_is_local(ioh) || !worker_is_ready)
 			return false;
 		io->due = 0;
 	}
@@ -98,7 +98,7 @@ gate_start_queued(PgAioHandle *ioh, GateIo *io, const Filter *device, IoTime now
 	io->phase = GATE_QUEUED;
 
 	/* what only the owner can perform, it does when it waits */
-	if (!gate_is_local(ioh))
+	if (!io_is_local(ioh))
 		pairingheap_add(&gate->due, &io->due_node);
 
 	return true;
@@ -146,10 +146,10 @@ gate_make_due(void)
 		if (io->phase != GATE_QUEUED || io->due == 0 ||
 			(!gate->closing && filter_in_force(io->effect.device_filter, ioh) != NULL))
 			continue;
-		if (!gate_is_local(ioh))
+		if (!io_is_local(ioh))
 			pairingheap_remove(&gate->due, &io->due_node);
 		io->due = 0;
-		if (!gate_is_local(ioh))
+		if (!io_is_local(ioh))
 			pairingheap_add(&gate->due, &io->due_node);
 		gate_notify(ioh);
 	}

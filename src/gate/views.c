@@ -41,11 +41,10 @@ io_waiters(PgAioHandle *ioh, int *pids, int max)
 
 /*
  * Copies the handles in use as they are at one moment, so that a read that was
- * submitted before a process is seen to wait is among them.  Returns their number, or
- * -1: more than "max".
+ * submitted before a process is seen to wait is among them.  Returns their number.
  */
 static int
-copy_handles(HandleCopy *copies, int max, int *waiters, int max_waiters)
+copy_handles(HandleCopy *copies, int *waiters, int max_waiters)
 {
 	int			n = 0;
 
@@ -57,11 +56,6 @@ copy_handles(HandleCopy *copies, int max, int *waiters, int max_waiters)
 
 		if (ioh->state == PGAIO_HS_IDLE)
 			continue;
-		if (n == max)
-		{
-			n = -1;
-			break;
-		}
 		copy->io_id = i;
 		copy->pid = io_owner_pid(ioh);
 		copy->io = gate->ios[i];
@@ -127,7 +121,6 @@ io_handles_get(PG_FUNCTION_ARGS)
 	/* a process waits for one read at a time */
 	int			max_waiters = IO_MAX_PROCESSES;
 	int		   *waiters = palloc_array(int, max_waiters);
-	int			max = 16;
 	HandleCopy *copies;
 	IoTime		now;
 	int			n;
@@ -136,13 +129,12 @@ io_handles_get(PG_FUNCTION_ARGS)
 	require_subsystem_to_look(fcinfo, &gate_subsystem);
 	row = row_begin(fcinfo);
 
-	/* nothing is allocated under the lock, and few of the handles are in use */
-	copies = palloc_array(HandleCopy, max);
-	while ((n = copy_handles(copies, max, waiters, max_waiters)) < 0)
-	{
-		max *= 2;
-		copies = repalloc_huge(copies, max * sizeof(HandleCopy));
-	}
+	/*
+	 * nothing is allocated under the lock; memory for handles not in use is
+	 * not touched
+	 */
+	copies = palloc_extended(gate->nios * sizeof(HandleCopy), MCXT_ALLOC_HUGE);
+	n = copy_handles(copies, waiters, max_waiters);
 	now = io_now();
 	for (int i = 0; i < n; i++)
 		put_handle(row, &copies[i], now);

@@ -75,7 +75,7 @@ look_at_held(Wait *wait, GateIo *io, IoTime now)
 {
 	PgAioHandle *ioh = wait->ioh;
 	bool		is_owner = ioh->owner_procno == MyProcNumber;
-	bool		alone = gate_is_local(ioh) || gate->worker == INVALID_PROC_NUMBER;
+	bool		alone = io_is_local(ioh) || gate->worker == INVALID_PROC_NUMBER;
 	IoTime		limit = io->hold_limit;
 	WaitAction	action;
 
@@ -83,10 +83,10 @@ look_at_held(Wait *wait, GateIo *io, IoTime now)
 		wait->wait_event = gate->wait_event_held;
 
 	/* the worker shows it where others may perform the read */
-	else if (is_owner && (gate_is_local(ioh) || io_method == IOMETHOD_SYNC))
+	else if (is_owner && (io_is_local(ioh) || io_method == IOMETHOD_SYNC))
 		wait->wait_event = gate->wait_event_completion;
 
-	if (gate_is_local(ioh) && !is_owner)
+	if (io_is_local(ioh) && !is_owner)
 		return WAIT_HELD;
 	if (gate_is_released_to(io, is_owner ? BY_OWNER : BY_WAITER))
 		return WAIT_PERFORM;
@@ -119,11 +119,11 @@ static WaitAction
 look_at_queued(Wait *wait, const GateIo *io, IoTime now)
 {
 	bool		is_owner = wait->ioh->owner_procno == MyProcNumber;
-	bool		is_ours = gate_is_local(wait->ioh) || gate->worker == INVALID_PROC_NUMBER;
+	bool		is_ours = io_is_local(wait->ioh) || gate->worker == INVALID_PROC_NUMBER;
 	WaitAction	action;
 
 	wait->wait_event = gate->wait_event_device;
-	if (gate_is_local(wait->ioh) && !is_owner)
+	if (io_is_local(wait->ioh) && !is_owner)
 		return WAIT_SLEEP;
 
 	action = look_at_process(wait, io, now);

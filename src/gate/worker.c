@@ -58,7 +58,7 @@ next_event(void)
 	{
 		const GateIo *io = dclist_container(GateIo, held_node, iter.cur);
 
-		if (!gate_is_local(gate_handle(io)))
+		if (!io_is_local(gate_handle(io)))
 			next = Min(next, gate_is_released_to(io, BY_WORKER) ? 0 : io->hold_limit);
 	}
 
@@ -182,7 +182,7 @@ wait_event_to_show(IoTime next)
 	{
 		const GateIo *io = dclist_container(GateIo, held_node, iter.cur);
 
-		if (io->effect.injected && !gate_is_local(gate_handle(io)) && io_method != IOMETHOD_SYNC)
+		if (io->effect.injected && !io_is_local(gate_handle(io)) && io_method != IOMETHOD_SYNC)
 			wait_event = gate->wait_event_completion;
 	}
 	LWLockRelease(gate->lock);

@@ -81,7 +81,7 @@ io_trace_start(PG_FUNCTION_ARGS)
 	uint64		recorded = 0;
 
 	require_subsystem(fcinfo, &trace_subsystem);
-	match = io_match_rel_arg(fcinfo, 0);
+	match = io_match_rel_arg(fcinfo, 0, !PG_ARGISNULL(3) && PG_GETARG_BOOL(3));
 	match.pid = io_pid_arg(fcinfo, 1, "pid");
 	io_match_op_arg(fcinfo, 2, &match);
 

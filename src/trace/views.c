@@ -71,6 +71,9 @@ trace_relation(const RelFileLocator *rlocator, ProcNumber temp_owner)
 		return InvalidOid;
 	if (temp_owner != INVALID_PROC_NUMBER)
 		return temporary_relation(rlocator, temp_owner);
+	/* of a table without storage, see io_match_rel_arg() */
+	if (!OidIsValid(rlocator->spcOid))
+		return rlocator->relNumber;
 	return RelidByRelfilenumber(rlocator->spcOid, rlocator->relNumber);
 }
 
@@ -231,8 +234,8 @@ io_trace_status_get(PG_FUNCTION_ARGS)
 	lost_waits = pg_atomic_read_u64(&trace->lost_waits);
 	LWLockRelease(trace->lock);
 
-	if (match.has_rel)
-		relation = trace_relation(&match.rlocator, match.temp_owner);
+	if (match.nrels > 0)
+		relation = trace_relation(&match.rels[0], match.temp_owner);
 
 	row = row_begin(fcinfo);
 	row_set(row, "running", BoolGetDatum(running));
