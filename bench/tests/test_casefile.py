@@ -3,12 +3,16 @@
 import json
 import re
 import unittest
+from dataclasses import replace
+from unittest import mock
 
-from aio_bench.lab import casefile, devices
+from aio_bench.lab import casefile, devices, measure, runs, wording
+from aio_bench.lab.arguments import _has_own_device
 from aio_bench.lab.variants import Variant, combinations, for_server
 from aio_bench.project import Problem
 
 from . import CASES, WithDirectory, load_case
+from .test_report import report
 
 
 class OurCases(unittest.TestCase):
@@ -47,6 +51,35 @@ class Devices(unittest.TestCase):
         case = casefile.changed(load_case("p02_index_only_scan"), "gp3")
         self.assertEqual({variant.value_of("device") for variant in case.variants}, {"gp3"})
         self.assertEqual(casefile.changed(case), case)
+
+    def test_several_are_one_after_the_other(self) -> None:
+        case = casefile.changed(load_case("r03_repeated_blocks"), "io2,gp3,io2")
+        self.assertEqual([variant.label for variant in case.variants],
+                         [f"{device}, {method}" for device in ("io2", "gp3") for method in ("worker", "io_uring", "sync")])
+        self.assertEqual(case.expected_sign("gp3, worker", 180006, 190000), "slower")
+
+    def test_reads_come_from_the_page_cache(self) -> None:
+        """Neither what is varied nor direct I/O adds real reads, and nothing is said of the real device."""
+        for path in sorted(CASES.glob("*.toml")):
+            if _has_own_device(path):
+                continue
+            case = casefile.changed(casefile.load(path), "gp3")
+            for variant in case.variants:
+                cluster = mock.Mock(build=mock.Mock(version_num=190000))
+                self.assertNotIn("debug_io_direct", measure.settings_of(case, True, cluster, variant) | measure.settings_of(case, True, cluster), case.id)
+                self.assertNotIn("cold kernel", variant.label)
+            made = replace(report(), case=case)
+            self.assertNotRegex(f"{wording.storage(made)} {wording.how_read(made)} {case.known}", "/dev|ext4|direct|page cache|hardware")
+
+    def test_the_page_cache_is_filled(self) -> None:
+        for state in ("", "cold server", "cold kernel"):
+            variant = Variant((("device", "gp3"), ("cache", state)))
+            with mock.patch.object(runs, "execute") as execute, mock.patch.object(runs, "pagecache") as pagecache, mock.patch.object(runs, "_value", return_value="x"):
+                execute.return_value.fetchall.return_value = [("t",)]
+                pagecache.fill.return_value = 1.0
+                self.assertEqual(runs._set_caches(mock.Mock(data="/data"), variant), {"page_cache": 1.0})
+            pagecache.forget.assert_not_called()
+            self.assertEqual(any("evict" in call.args[1] for call in execute.mock_calls if len(call.args) > 1), bool(state))
 
     def test_another_figure(self) -> None:
         case = load_case("k02_gate_scan")

@@ -44,7 +44,7 @@ class CommandLine(unittest.TestCase):
 
     def test_wrong_arguments_set_nothing_up(self) -> None:
         wrong = [["r99"], [], ["r3", "--runs", "3"], ["r3", "--server", "a", "--server", "b", "--server", "c"], ["r3", "--show", "x"],
-                 ["r3", "--server", "a=x", "--server", "a=y"], ["r3", "--device", "tape"], ["r3", "--query", __file__], ["r3", "--setup", __file__],
+                 ["r3", "--server", "a=x", "--server", "a=y"], ["r3", "--device", "gp3,tape"], ["r3", "--query", __file__], ["r3", "--setup", __file__],
                  ["--query", "/nonexistent"], ["--show", "/nonexistent"], ["--show", __file__, "--only", "x", "r3"], ["d1", "r03_device", "--device", "1ms"]]
         with mock.patch.object(command.project, "provide") as provide, contextlib.redirect_stderr(io.StringIO()):
             for argv in wrong:

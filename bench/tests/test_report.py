@@ -99,6 +99,10 @@ class Words(unittest.TestCase):
         self.assertEqual(wording.skipped(cold), [])
         cold.runs = {"worker": {"18.6": [Run(1, {"time": 0.02, "read_blocks": 0.0})]}}
         self.assertEqual(wording.skipped(cold), ["no run has read a block: nothing here is about reads"])
+        busy = replace(report(), case=load_case("d01_device"), skipped=[])
+        self.assertEqual(wording.skipped(busy), [])
+        busy.machine = replace(busy.machine, cpu_in_use=0.3)
+        self.assertEqual(wording.skipped(busy), ["no core to spare: reads on the simulated device are late"])
 
 
 class Promises(unittest.TestCase):

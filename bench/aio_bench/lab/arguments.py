@@ -76,7 +76,8 @@ def find_cases(name: str, directory: Path = CASES) -> list[Path]:
 
 def _device(text: str) -> str:
     try:
-        devices.named(text)
+        for name in text.split(","):
+            devices.named(name)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
     return text
@@ -150,8 +151,8 @@ def parse(argv: list[str] | None = None) -> Namespace | None:
     parser.add_argument("--query", type=Path, metavar="FILE",
                         help="measure the last statement of FILE in place of a case, after all relations have been evicted from the buffer pool")
     parser.add_argument("--setup", type=Path, metavar="FILE", help="statements that prepare the database for the query, run once on each server")
-    parser.add_argument("--device", type=_device, metavar="NAME",
-                        help=f"simulate a storage device: {', '.join(devices.PRESETS)} (bench/README.md), or a latency such as 1ms; or: none")
+    parser.add_argument("--device", type=_device, metavar="NAME[,NAME]…",
+                        help=f"simulate storage devices: {', '.join(devices.PRESETS)} (bench/README.md), a latency such as 1ms, or none")
     parser.add_argument("--measure", default="", metavar="FIGURE", help="compare by another figure than the case's: cpu, ios … (bench/README.md)")
     parser.add_argument("--list", action="store_true", help="show the cases")
     _common(parser, "lab")

@@ -1,6 +1,7 @@
 """Case files in TOML: what is set up, run, varied and expected.  The models below are the whole format.  pydantic checks
 files against them."""
 
+import re
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -277,11 +278,17 @@ def from_data(name: str, data: dict[str, Any], where: str = "") -> Case:
 
 
 def changed(case: Case, device: str = "", measure: str = "") -> Case:
-    """Returns the case on this simulated device and compared by this figure, of which it promises nothing.  Empty
-    arguments leave the case as it is.  Raises Problem."""
+    """Returns the case on these simulated devices, which commas separate, and compared by this figure, of which it
+    promises nothing.  Empty arguments leave the case as it is.  Raises Problem."""
     data = case.data()
     if device:
-        data["vary"] = data.get("vary", {}) | {"device": [device]}
+        data["vary"] = {"device": list(dict.fromkeys(device.split(",")))} | {name: values for name, values in case.file.vary.items() if name != "device"}
+    if device and devices.NONE not in data["vary"]["device"]:
+        # nothing is read but from the page cache
+        data["vary"].pop("io", None)
+        if "cache" in data["vary"]:
+            data["vary"]["cache"] = list(dict.fromkeys(str(state).replace("kernel", "server") for state in data["vary"]["cache"]))
+        data["known"] = " ".join(each for each in re.split(r"(?<=\.) ", case.known) if not re.search("direct|page cache|hardware|virtual machine", each))
     if measure and measure != case.measure:
         data["run"] = data["run"] | {"measure": measure, "also": [name for name in case.run.also if name != measure]}
         data["contrast"] = [{"of": contrast.of, "to": contrast.to} for contrast in case.file.contrast]

@@ -34,7 +34,7 @@ PRESETS = {
     "gp3": Device("1ms", 3, 0, 131_072_000, "https://docs.aws.amazon.com/ebs/latest/userguide/general-purpose.html"),
     # the most of an io2 Block Express volume: 256,000 IOPS and 4,000 MiB/s, for 16 KiB below 500 us on average
     "io2": Device("500us", 128, 0, 4_194_304_000, "https://docs.aws.amazon.com/ebs/latest/userguide/provisioned-iops.html"),
-    # an SSD for servers, Micron 9200, from a copy of its data sheet; below 1 ms the simulation is late by a third or more
+    # an SSD for servers, Micron 9200, from a copy of its data sheet
     "nvme": Device("92us", 77, 0, 3_500_000_000,
                    "https://vdocument.in/9200-nvme-ssds-2-steady-state-as-defined-by-snia-solid-state-storage-performance.html"),
     # a disk of 7,200 rpm, Ultrastar DC HC310: 7.4 ms for a seek, and 0 to 8.33 ms for the rotation; every read pays for

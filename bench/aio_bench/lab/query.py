@@ -43,7 +43,7 @@ def case_of(query: Path, setup: Path | None, device: str) -> Case:
         "id": query.name,
         "title": " ".join(found[-1].split())[:60],
         "known": "Your query, no expected result.",
-        "vary": {"io_method": ["worker", "io_uring"], "device": [device], "cache": ["cold server"]},
+        "vary": {"io_method": ["worker", "io_uring"], "device": device.split(","), "cache": ["cold server"]},
         # the server's own defaults
         "settings": {"shared_buffers": "128MB", "max_parallel_workers_per_gather": 2},
         "setup": {"direct_io": True, "sql": [*(_read(setup) if setup else []), "VACUUM (ANALYZE)"]},

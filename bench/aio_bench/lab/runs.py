@@ -47,17 +47,20 @@ def _value(cluster: Cluster, statement: str) -> Any:
 
 def _set_caches(cluster: Cluster, variant: Variant) -> dict[str, float]:
     state = variant.value_of("cache")
-    if not state:
+    if not state and not variant.has_device:
         return {}
     shares = []
     for (relation,) in execute(cluster, OWN_RELATIONS).fetchall():
         if state == "warm":
             execute(cluster, f"SELECT count(*) FROM pg_prewarm('{relation}')")
             continue
-        execute(cluster, f"SELECT pg_buffercache_evict_relation('{relation}')")
+        if state:
+            execute(cluster, f"SELECT pg_buffercache_evict_relation('{relation}')")
         file = Path(cluster.data, _value(cluster, f"SELECT pg_relation_filepath('{relation}')"))
-        shares.append(pagecache.forget(file) if state == "cold kernel" else pagecache.fill(file))
-        if state == "cold kernel" and shares[-1] > STAYED:
+        # a device's reads come from there
+        cold = state == "cold kernel" and not variant.has_device
+        shares.append(pagecache.forget(file) if cold else pagecache.fill(file))
+        if cold and shares[-1] > STAYED:
             raise ServerError(f"{cluster.server}: {shares[-1]:.0%} of {relation} stayed in the page cache, which should be cold")
     return {"page_cache": max(shares)} if shares else {}
 

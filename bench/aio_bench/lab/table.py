@@ -124,7 +124,7 @@ def show(report: Report, console: Console, whole: bool = True) -> None:
     if report.quick:
         notes.append("Quick: shows which is faster; do not quote.")
     notes += [f"{line}." for line in wording.devices(report)]
-    notes.append(f"Known: {case.known}")
+    notes += [f"Known: {case.known}"] * bool(case.known)
     for note in notes if whole else notes[-1:]:
         console.print(Text(note, style="dim"))
     for found in report.contrasts():

@@ -56,7 +56,7 @@ class Variant:
         """Returns the settings with which the server must be started."""
         settings = {name: value for name, value in self.values if name not in OWN and name not in parameters}
         if io := self.value_of("io"):
-            settings["debug_io_direct"] = "data" if io == "direct" else ""
+            settings["debug_io_direct"] = "data" if io == "direct" and not self.has_device else ""
         if self.value_of("device"):
             # single-block reads, as in an index scan, are synchronous, and must take as long
             settings |= {"shared_preload_libraries": "test_aio", "test_aio.reach_synchronous_reads": "on"}

@@ -144,11 +144,11 @@ def promise(report: Report) -> str:
 
 
 def storage(report: Report) -> str:
+    if report.case.simulated:
+        return "not read: reads are simulated"
     where = report.storage
     words = [where.file_system + (f" on {where.device}" if where.device else "")]
-    if report.case.simulated:
-        words.append("not read: reads are simulated")
-    elif where.no_direct_io:
+    if where.no_direct_io:
         words.append(f"no direct I/O: {where.no_direct_io}")
     elif where.direct_read_us is not None:
         words.append(f"one direct read of 8 kB: {where.direct_read_us:.0f} µs")
@@ -168,7 +168,7 @@ def number_of_runs(report: Report) -> str:
 
 def how_read(report: Report) -> str:
     real = "direct and buffered I/O" if report.direct_io is None else "direct I/O" if report.direct_io else "through the page cache"
-    simulated = f"simulated device {joined(list(report.devices()))}".rstrip()
+    simulated = f"simulated device{'s' * (len(report.devices()) > 1)} {joined(list(report.devices()))}".rstrip()
     return simulated if report.case.simulated else f"{real}, or {simulated}" if report.devices() else real
 
 
@@ -194,4 +194,5 @@ def skipped(report: Report) -> list[str]:
     read = [blocks for variant in report.runs for server in report.servers for blocks in report.values(variant, server.label, "read_blocks")]
     cold = all((variant.value_of("cache") or "warm") != "warm" for variant in report.case.variants)
     return [f"{variant} skipped on {joined(names)}: {reason}" for (variant, reason), names in servers.items()] + [
+        "no core to spare: reads on the simulated device are late"] * (report.case.simulated and not report.machine.has_core_to_spare) + [
         "no run has read a block: nothing here is about reads"] * (cold and bool(read) and not any(read))
