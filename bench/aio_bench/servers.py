@@ -169,6 +169,9 @@ class Cluster:
 
     #: how pg_ctl stops the server
     stop_mode = "fast"
+    port = 5432
+    #: options of its own, and what its data and log are called if not so
+    options: tuple[str, ...] = ()
 
     def __init__(self, server: str, directory: Path, label: str = "", extension: Path | None = None) -> None:
         #: what servers/run calls the server
@@ -185,7 +188,7 @@ class Cluster:
         self._session: psycopg.Connection[Any] | None = None
         self.log = directory / "server.log"
         self._read_up_to = 0
-        directory.mkdir()
+        directory.mkdir(exist_ok=True)
 
     def _command(self, *words: str | Path) -> list[str]:
         return command(self.server, self.directory, *words, read=self.extension)
@@ -202,7 +205,7 @@ class Cluster:
 
     def _log_of(self, what: str) -> Path:
         # beside it: servers/run takes an empty directory only
-        return self.directory.with_name(f"{self.directory.name}.{what}.log")
+        return self.directory.with_name(f"{self.directory.name}.{self.data.name}.{what}.log")
 
     def ask(self, *words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(self._command(*words), stdin=subprocess.DEVNULL, capture_output=True, text=True)
@@ -225,7 +228,7 @@ class Cluster:
     def start(self, settings: dict[str, str]) -> None:
         lines = [f"{name} = '{value}'\n" for name, value in settings.items()]
         (self.directory / "settings.conf").write_text("".join(lines))
-        self._begin("serve", self.stop_mode)
+        self._begin("serve", self.stop_mode, *self.options)
         assert self._process and self._process.stdout
         if self._process.stdout.readline() != "ready\n":
             self.stop()
@@ -272,7 +275,7 @@ class Cluster:
     def connect(self, setting: str) -> psycopg.Connection[Any]:
         import psycopg
 
-        return psycopg.connect(host=str(self.directory), port=5432, user="postgres", dbname=self.database, autocommit=True, options=f"-c {setting}")
+        return psycopg.connect(host=str(self.directory), port=self.port, user="postgres", dbname=self.database, autocommit=True, options=f"-c {setting}")
 
     @property
     def session(self) -> psycopg.Connection[Any]:

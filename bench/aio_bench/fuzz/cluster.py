@@ -18,6 +18,7 @@ class Cluster(servers.Cluster):
         self.settings: dict[str, str] = {}
         #: the table of system calls (below.py), if there is one
         self.below: Any = None
+        self.standby: Standby | None = None
         # for servers/cluster
         os.environ |= {"TEST_AIO_PRELOAD": f"{directory}/below.so", "TEST_AIO_BELOW": f"{directory}/below"}
 
@@ -38,14 +39,40 @@ class Cluster(servers.Cluster):
 
     def renew(self, settings: dict[str, str], checksums: bool) -> None:
         """Starts a cluster in which nothing has happened yet."""
-        self.stop()
+        self.end()
         off = "" if checksums else "pg_checksums --disable --no-sync --pgdata=data >/dev/null;"
-        self.must("sh", "-ec", f"chmod -R u+rwx data 2>/dev/null || :; rm -rf data server.log; cp -R --preserve=mode template data; {off}")
+        self.must("sh", "-ec", f"chmod -R u+rwx data 2>/dev/null || :; rm -rf data server.log standby*; cp -R --preserve=mode template data; {off}")
         self._read_up_to = 0
         self.settings = settings
         if self.below:
             self.below.reset()
         self.start(settings)
+
+    def end(self) -> None:
+        if self.standby:
+            self.standby.stop()
+            self.standby = None
+        self.stop()
+
+    def new_log_lines(self) -> list[str]:
+        return super().new_log_lines() + (self.standby.new_log_lines() if self.standby else [])
+
+    def make_standby(self, feedback: str, *options: str) -> None:
+        self.must("pg_basebackup", f"--host={self.directory}", "--username=postgres", "--pgdata=standby", "--write-recovery-conf", "--checkpoint=fast", "--create-slot", "--slot=standby", *options)
+        self.standby = Standby(self, feedback)
+        self.standby.start(self.settings)
+
+    def promote(self) -> None:
+        """Has the standby take the place of its primary, which has stopped."""
+        assert self.standby
+        self.standby.forget()
+        self.standby.session.execute("SELECT pg_promote(false)")
+        # a query that lasts would be cancelled
+        if not wait_for(lambda: not self.standby.session.execute("SELECT pg_is_in_recovery()").fetchall()[0][0], 30, 0.02):
+            raise TimeoutError("the standby is not promoted within 30 s")
+        self.standby.stop()
+        self.must("sh", "-ec", f"rm -rf data; mv standby data; tail -c +{self.standby._read_up_to + 1} standby.log >>server.log")
+        self.standby = None
 
     def signal(self, name: str) -> None:
         """Sends a signal to the postmaster; waits until its processes are gone."""
@@ -74,3 +101,21 @@ class Cluster(servers.Cluster):
                 if time.monotonic() > deadline:
                     raise TimeoutError(f"no session 30 s after a crash: {error}") from None
                 time.sleep(0.02)
+
+
+class Standby(Cluster):
+    """A standby of a cluster, in the same directory."""
+
+    port = 5433
+
+    def __init__(self, primary: Cluster, feedback: str) -> None:
+        super().__init__(primary.server, primary.directory)
+        self.data, self.log = self.directory / "standby", self.directory / "standby.log"
+        self.options = ("standby", f"-c port={self.port} -c hot_standby_feedback={feedback} -c max_standby_streaming_delay=100ms -c wal_retrieve_retry_interval=100ms -c wal_receiver_status_interval=1")
+        #: what a transaction that is open there has seen
+        self.seen: list[Any] = []
+
+    def forget(self) -> None:
+        """Ends the transaction."""
+        self._disconnect()
+        self.seen = []

@@ -34,7 +34,8 @@ FOUND = project.ROOT / "build" / "fuzz"
 def draw(seed: int, methods: Sequence[str], faults: bool) -> Script:
     drawn = random.Random(seed)
     method = drawn.choice(methods)
-    settings, shape = draw_settings(drawn, method), draw_shape(drawn)
+    settings = draw_settings(drawn, method)
+    shape = draw_shape(drawn, settings)
     setup = draw_setup(drawn, shape)
     return Script(seed, method, settings, shape, tuple(setup), tuple(Grammar(drawn, shape, faults).steps(drawn.randrange(1, 4), drawn.choice((30, 60, 150)))))
 
@@ -71,7 +72,7 @@ def prepared(server: str, directory: Path, at_end: ExitStack, staged: Path | Non
     from .cluster import Cluster
 
     cluster = Cluster(server, directory, staged)
-    at_end.callback(cluster.stop)
+    at_end.callback(cluster.end)
     cluster.prepare()
     cluster.below = Below(cluster)
     return cluster

@@ -45,6 +45,8 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "vacuum_buffer_usage_limit": ("0", "128kB", "2MB"),
     "full_page_writes": ("on", "on", "off"),
     "wal_compression": ("off", "on"),
+    # replay compares each page with the one that was logged
+    "wal_consistency_checking": ("", "", "all"),
     "autovacuum": ("off", "on"),
     "autovacuum_naptime": ("1",),
     "bgwriter_lru_maxpages": ("0", "100"),
@@ -98,8 +100,10 @@ def draw_settings(random: Random, method: str) -> dict[str, str]:
     return settings
 
 
-def draw_shape(random: Random) -> dict[str, Any]:
-    return {"checksums": random.random() < 0.7, "width": random.choice((4, 8, 60)), "long": random.choice((0, 23))}
+def draw_shape(random: Random, settings: dict[str, str]) -> dict[str, Any]:
+    return {"checksums": random.random() < 0.7, "width": random.choice((4, 8, 60)), "long": random.choice((0, 23)),
+            # with hot_standby_feedback, without, or no standby
+            "standby": random.choice(("on", "off", *[""] * 6)) if settings.get("wal_level") != "minimal" else ""}
 
 
 def storage_sql(random: Random, name: str, kind: str) -> list[str]:

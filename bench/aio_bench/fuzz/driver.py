@@ -16,7 +16,7 @@ from ..project import wait_for
 from . import counts, oracles
 from .cluster import Cluster
 from .configuration import FILLED, SHARED
-from .model import OBSERVER, Owner, checksum, describe_difference
+from .model import COLUMNS, OBSERVER, Owner, checksum, describe_difference
 from .script import OWNERS, Script, Step
 
 #: a statement that takes longer never ends: locks and held reads are given up after less than a second
@@ -426,6 +426,8 @@ class Driver:
     def down(self, how: str, victim: int = 0) -> None:
         self.mend()
         self.killed = True
+        if how == "promote" and not self.cluster.standby:
+            how = "restart"
         self.crashed = how != "restart"
         pids = [(session, session.connection.pid, session.step) for session in self.sessions]
         if how == "kill":
@@ -442,8 +444,8 @@ class Driver:
             self.cluster.wait_until_up()
         else:
             self.cluster.signal("QUIT" if how == "crash" else "INT")
-            if how == "restart":
-                self.while_down()
+            if how != "crash":
+                self.while_down(how)
             elif self.cluster.below and self.script.settings.get("fsync", "on") == "on":
                 self.cluster.below.lose_power()
             self.cluster.start(self.cluster.settings)
@@ -455,8 +457,10 @@ class Driver:
             self.reconnect(session, 0, running)
         self.crashed = False
 
-    def while_down(self) -> None:
-        """A start that cannot succeed leaves no process; single-user mode works."""
+    def while_down(self, how: str) -> None:
+        """A start that cannot succeed leaves no process; single-user mode works, and so does the standby; each page has its checksum."""
+        if how == "promote":
+            self.cluster.promote()
         # in one call, as what is left ends with the call's namespace of processes; a postmaster is the last to end
         failed = self.cluster.ask("sh", "-c", "touch data/recovery.signal; postgres -D data >failed.log 2>&1 && exit 2; left=$(grep -las '^postgres: ' /proc/[0-9]*/cmdline);"
                                   " rm data/recovery.signal; [ -z \"$left\" ] || { cat $left; exit 1; }")
@@ -465,6 +469,11 @@ class Driver:
         done = self.cluster.ask("sh", "-c", "printf 'SELECT count(*) FROM heap\nVACUUM heap2\nSELECT pg_sleep(0.001)\n' | postgres --single -D data postgres 2>&1")
         if done.returncode != 0 or "count = " not in done.stdout:
             self.fail(f"single-user mode: {done.returncode}: {done.stdout[-500:]}")
+        if self.script.shape["checksums"] and not self.spoiled and (done := self.cluster.ask("pg_checksums", "--check", "--pgdata=data")).returncode != 0:
+            self.fail(f"pg_checksums: {done.stdout}{done.stderr}")
+        if self.cluster.below:
+            # what it knows of files was changed without it
+            self.cluster.below.reset()
 
     @staticmethod
     def is_lost(session: Session) -> bool:
@@ -476,17 +485,31 @@ class Driver:
             return True
         return False
 
-    def do_crash(self, step: Step) -> None:
+    def do_down(self, step: Step) -> None:
         self.trail.append(str(step))
-        self.down("crash")
+        self.down(*step.effect)
 
-    def do_restart(self, step: Step) -> None:
+    def do_standby(self, step: Step) -> None:
+        """Makes a standby while the sessions write.  Later it crashes, or shows a snapshot the same rows again, whatever was replayed meanwhile."""
         self.trail.append(str(step))
-        self.down("restart")
-
-    def do_kill(self, step: Step) -> None:
-        self.trail.append(str(step))
-        self.down("kill", *step.effect)
+        if (there := self.cluster.standby) is None:
+            self.cluster.make_standby(self.script.shape["standby"], *(["--no-verify-checksums"] if self.spoiled else []))
+        elif step.effect[0]:
+            try:
+                if not there.seen:
+                    there.session.execute(f"{OBSERVER}; BEGIN ISOLATION LEVEL REPEATABLE READ")
+                found = [there.session.execute(f"SELECT {COLUMNS} FROM {table}").fetchall() for table in ("heap", "heap2", "parts")]
+                if there.seen not in ([], found):
+                    self.fail(f"a snapshot of the standby sees {found}, and before {there.seen}")
+                there.seen = found
+            except psycopg.Error as error:
+                if not (there.session.broken or error.sqlstate in ALWAYS):
+                    raise
+                there.forget()
+        else:
+            there.forget()
+            there.signal("QUIT")
+            there.start(self.cluster.settings)
 
 
 def step_text(step: Step | None) -> str:

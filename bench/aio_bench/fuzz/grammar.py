@@ -350,11 +350,13 @@ class Grammar:
                     work[me] = kinds[self.random.choices(names, weights)[0]](me)
                     step = next(work[me], None)
                 yield step
+                if self.shape.get("standby") and self.random.random() < 0.04:
+                    yield Step(-1, "standby", "", (self.random.randrange(6),))
                 if self.random.random() < 0.03:
                     yield Step(-1, "watch", "", (self.one(1, 5),))
                 if faults and self.random.random() < 0.1:
                     yield self.fault()
             if phase == phases - 1 or self.random.random() < 0.5:
-                yield Step(-1, self.one("crash", "restart", "kill"), "", (self.random.randrange(100),))
+                yield Step(-1, "down", "", (self.one("crash", "restart", "kill", *["promote"] * 3 * bool(self.shape.get("standby"))), self.random.randrange(100)))
             yield Step(-1, "check", "", (phase,))
             yield Step(-1, "probe", "", (self.random.randrange(1 << 30),))

@@ -26,6 +26,8 @@ def where(predicate: tuple[Any, ...]) -> str:
 
 #: the sum of a row in a checksum, in SQL
 TERM = "(id::int8 * 1000003 + v * 7919) % 2147483647"
+#: of a table: its rows, their checksum, and how many are not as written
+COLUMNS = f"count(*), coalesce(sum({TERM}), 0), count(*) FILTER (WHERE body IS DISTINCT FROM payload(id, v) OR k <> id % 37)"
 
 
 def checksum(rows: Rows) -> tuple[int, int]:

@@ -3,11 +3,11 @@
 import re
 from functools import partial
 from itertools import cycle, islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..project import wait_for
 from .configuration import SHARED
-from .model import OBSERVER, TERM, checksum, describe_difference
+from .model import COLUMNS, OBSERVER, TERM, checksum, describe_difference
 from .script import OWNERS
 
 if TYPE_CHECKING:
@@ -28,20 +28,20 @@ SERVANTS = "('io worker', 'checkpointer', 'background writer', 'walwriter', 'wal
 LOG = re.compile(r"PANIC|TRAP|terminated by signal|FATAL|ERROR|WARNING|could not")
 #: of the log, after a fault or a crash that was asked for
 EXPECTED_LOG = re.compile("terminating|shutting down|starting up|in recovery mode|could not send data to client|canceling|connection to client lost|not yet accepting|recovery mode|aborting any|"
-                          "could not receive data from client|must specify .restore_command|startup process|could not open directory|useless files|not currently accepting connections|database .* does not exist|parallel worker|due to administrator|could not write to the|deadlock|conflicts? with|archive|cached plan")
+                          "could not receive data from client|must specify .restore_command|startup process|could not open directory|useless files|not currently accepting connections|database .* does not exist|parallel worker|due to administrator|could not write to the|could not connect to the primary|could not send end-of-streaming|unexpected directory entry|from WAL stream|walreceiver|replication|deadlock|conflicts? with|archive|cached plan")
 
 
 def look(driver: "Driver") -> None:
     driver.looks += 1
-    for check in (log, rows, indexes, leftovers, processes, synced):
+    for check in (log, rows, indexes, leftovers, processes, synced, standby, log):
         check(driver)
-    log(driver)
 
 
 def log(driver: "Driver") -> None:
     for line in driver.cluster.new_log_lines():
         pid, kind, state, text = ([*line.split("|", 3), "", "", ""])[:4]
-        if not LOG.search(text):
+        # an assertion's line has no prefix
+        if not LOG.search(text or line):
             continue
         if driver.killed and re.search("signal 9|signal 15", line):
             continue
@@ -51,29 +51,30 @@ def log(driver: "Driver") -> None:
             # its client has judged it, or a fault explains it
             continue
         driver.fail(f"log: {line}")
-    if trap := next((line for line in driver.cluster.log.read_text(errors="replace").splitlines() if "TRAP:" in line), None):
-        driver.fail(f"log: {trap}")
 
 
-def rows(driver: "Driver") -> None:
-    """Each table has the rows of the model, whatever the plan, in the cache and after eviction."""
+def rows(driver: "Driver", session: Any = None) -> None:
+    """Each table has the rows of the model, whatever the plan, in the cache and after eviction, also on the standby."""
     evict = driver.killed
+    gone = driver.unlogged() if session else set()
+    session = session or driver.observer()
     for at, table in enumerate([*SHARED, *(f"own{number}" for number in range(OWNERS))]):
+        if table in gone:
+            continue
         expected = {row: version for owner in driver.owners for row, version in owner.now.get(table, {}).items()}
         wanted = (*checksum(expected), 0)
         # by all plans in the course of a run
         for plan, settings in islice(cycle(PLANS.items()), driver.looks + at, driver.looks + at + 2):
-            columns = TERM if plan == "index only" else f"{TERM}), count(*) FILTER (WHERE body IS DISTINCT FROM payload(id, v) OR k <> id % 37"
-            column = f"count(*), coalesce(sum({columns}), 0)" if plan == "index only" else f"count(*), coalesce(sum({TERM}), 0), count(*) FILTER (WHERE body IS DISTINCT FROM payload(id, v) OR k <> id % 37)"
+            columns = f"count(*), coalesce(sum({TERM}), 0)" if plan == "index only" else COLUMNS
             if evict and "parts" not in table:
-                driver.ask(f"SELECT pg_buffercache_evict_relation('{table}')")
+                session.execute(f"SELECT pg_buffercache_evict_relation('{table}')")
             evict = not evict
-            driver.observer().execute(f"SET {settings}")
-            [found] = driver.ask(f"SELECT {column} FROM {table} WHERE id >= 0")
-            driver.observer().execute(OBSERVER)
+            session.execute(f"SET {settings}")
+            [found] = session.execute(f"SELECT {columns} FROM {table} WHERE id >= 0").fetchall()
+            session.execute(OBSERVER)
             if tuple(map(int, found)) != wanted[:len(found)]:
-                actual = dict(driver.ask(f"SELECT id, v FROM {table} WHERE id >= 0"))
-                driver.fail(f"{table} by {plan} scan: {tuple(map(int, found))}, not {wanted}: {describe_difference(expected, actual)}")
+                actual = dict(session.execute(f"SELECT id, v FROM {table} WHERE id >= 0").fetchall())
+                driver.fail(f"{table}{' of the standby' if gone else ''} by {plan} scan: {tuple(map(int, found))}, not {wanted}: {describe_difference(expected, actual)}")
 
 
 def indexes(driver: "Driver") -> None:
@@ -89,6 +90,16 @@ def indexes(driver: "Driver") -> None:
             driver.fail(f"pg_check_frozen({name}): {found[:3]}")
         if found := driver.ask(f"SELECT * FROM pg_check_visible('{name}')"):
             driver.fail(f"pg_check_visible({name}): {found[:3]}")
+
+
+def standby(driver: "Driver") -> None:
+    """A standby has all rows as soon as it has replayed them."""
+    if there := driver.cluster.standby:
+        there.forget()
+        [(flushed,)] = driver.ask("SELECT pg_current_wal_flush_lsn()::text")
+        if not wait_for(lambda: there.session.execute(f"SELECT pg_last_wal_replay_lsn() >= '{flushed}'").fetchall()[0][0], 30, 0.02):
+            driver.fail(f"the standby does not replay up to {flushed}: {there.session.execute('SELECT pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn()').fetchall()}")
+        rows(driver, there.session)
 
 
 def leftovers(driver: "Driver") -> None:
@@ -146,8 +157,8 @@ def synced(driver: "Driver") -> None:
     if below and driver.script.settings.get("fsync", "on") == "on":
         until = below.last()
         driver.ask("CHECKPOINT")
-        # CREATE DATABASE that fails may leave files (doc/reports.md)
-        databases = {"global", *(str(row[0]) for row in driver.ask("SELECT oid FROM pg_database"))}
+        # CREATE DATABASE that fails may leave files (doc/reports.md), and so does DROP DATABASE that is interrupted
+        databases = {"global", *(str(row[0]) for row in driver.ask("SELECT oid FROM pg_database WHERE datconnlimit <> -2"))}
         if files := [str(path.relative_to(driver.cluster.data)) for path, _ in below.unsynced(databases, until)]:
             driver.fail(f"files that the checkpoint has not synced: {files[:5]}")
 
