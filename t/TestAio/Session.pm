@@ -120,8 +120,8 @@ sub discard_all ($self)
 # Waits until the statement has ended, with or without an error.
 sub wait_for_end ($self)
 {
-	my $server = $self->{server};
-	my ($deadline, $idle_check) = (time + $server->timeout, $server->idle_check);
+	my ($server, $begin) = ($self->{server}, time);
+	my ($deadline, $idle_check) = ($begin + $server->timeout, $server->idle_check);
 	until ($self->has_ended(0.5))
 	{
 		my $idle = $idle_check->();
@@ -131,6 +131,7 @@ sub wait_for_end ($self)
 		my $where = $self->{pid} ? $server->activity($self->{pid}) : 'connecting';
 		die "session $self->{name} is still at \"$self->{statement}\": $where\n";
 	}
+	$server->note_wait($begin);
 	return $self;
 }
 

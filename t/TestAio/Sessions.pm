@@ -48,6 +48,16 @@ sub report_timeout ($self, $why, $asked, $came, $idle)
 	return;
 }
 
+# Notes a wait that took ten times longer than it should, though it was not in vain; servers/check prints such waits.
+sub note_wait ($self, $begin)
+{
+	my ($seconds, $level) = (time - $begin, 1);
+	return if $seconds < 5;
+	$level++ while (caller $level)[1] =~ /\bTestAio\b/ && caller $level + 1;
+	note(sprintf 'waited %.0f s at %s line %d', $seconds, (caller $level)[ 1, 2 ]);
+	return;
+}
+
 # Returns what the server's processes do and have done, or undef if one of them is at work, is about to be, or cannot be
 # seen: processes that wait for each other, or for what is held, wait until somebody does something about it.
 sub _idle_activity ($self)
@@ -88,7 +98,8 @@ sub idle_check ($self)
 # it takes too long or, without a timeout of its own, when nothing happens any more.
 sub poll ($self, $function, $timeout = undef)
 {
-	my $deadline = time + ($timeout // $self->timeout);
+	my $begin = time;
+	my $deadline = $begin + ($timeout // $self->timeout);
 	my $idle_check = $self->idle_check;
 	my $wait = 0.001;
 	until ($function->())
@@ -104,6 +115,7 @@ sub poll ($self, $function, $timeout = undef)
 		sleep $wait;
 		$wait = $wait * 1.5 < 0.02 ? $wait * 1.5 : 0.02;
 	}
+	$self->note_wait($begin);
 	return 1;
 }
 

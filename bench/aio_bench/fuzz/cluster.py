@@ -64,14 +64,15 @@ class Cluster(servers.Cluster):
 
     def promote(self) -> None:
         """Has the standby take the place of its primary, which has stopped."""
-        assert self.standby
-        self.standby.forget()
-        self.standby.session.execute("SELECT pg_promote(false)")
+        there = self.standby
+        assert there
+        there.forget()
+        there.session.execute("SELECT pg_promote(false)")
         # a query that lasts would be cancelled
-        if not wait_for(lambda: not self.standby.session.execute("SELECT pg_is_in_recovery()").fetchall()[0][0], 30, 0.02):
+        if not wait_for(lambda: not there.session.execute("SELECT pg_is_in_recovery()").fetchall()[0][0], 30, 0.02):
             raise TimeoutError("the standby is not promoted within 30 s")
-        self.standby.stop()
-        self.must("sh", "-ec", f"rm -rf data; mv standby data; tail -c +{self.standby._read_up_to + 1} standby.log >>server.log")
+        there.stop()
+        self.must("sh", "-ec", f"rm -rf data; mv standby data; tail -c +{there._read_up_to + 1} standby.log >>server.log")
         self.standby = None
 
     def signal(self, name: str) -> None:

@@ -120,12 +120,14 @@ def fuzz(arguments: argparse.Namespace) -> int:
         if not methods:
             print(f": SKIPPED: {cluster.why_no_io_uring()}")
             return 0
-        done = statements = 0
+        done = 0
+        times: list[tuple[float, str]] = []
         begin = time.monotonic()
         until = inf if arguments.replay else begin + 60 * arguments.minutes
         for script in runs(arguments, methods, until):
             failure, driver = attempt(cluster, script, until)
-            done, statements = done + 1, statements + driver.statements
+            done += 1
+            times += driver.times
             if driver.ended:
                 print(f"\nseed {script.seed}: ended early: {driver.ended}", end="", flush=True)
             if failure:
@@ -133,7 +135,10 @@ def fuzz(arguments: argparse.Namespace) -> int:
                 if not (arguments.first or arguments.replay):
                     tell(arguments, script, failure, cluster, at_end)
                 return 1
-        print(f": {project.counted(done, 'run')}, {project.counted(statements, 'statement')}: nothing found")
+        print(f": {project.counted(done, 'run')}, {project.counted(len(times), 'statement')}: nothing found")
+        # ten times longer than locks and held reads explain
+        for seconds, what in sorted((each for each in times if each[0] > 5), reverse=True)[:10]:
+            print(f"took {seconds:.0f} s: {what[:200]}")
     return 0
 
 

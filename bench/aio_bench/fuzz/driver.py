@@ -68,7 +68,8 @@ class Driver:
         #: the I/O gate works on this server
         self.gate = False
         self.spoiled = self.crashed = self.full = False
-        self.statements = 0
+        #: of each statement, how long it took
+        self.times: list[tuple[float, str]] = []
         #: how often all was looked at
         self.looks = 0
         #: why the run ended early, without a verdict
@@ -163,7 +164,6 @@ class Driver:
 
     def send(self, session: Session, step: Step) -> None:
         session.step, session.since, session.cancelled = step, time.monotonic(), False
-        self.statements += 1
         try:
             session.connection.send(step.sql.replace("{directory}", str(self.cluster.directory)))
         except Lost as lost:
@@ -171,6 +171,7 @@ class Driver:
 
     def on_answer(self, session: Session, step: Step, answers: list[Answer]) -> None:
         owner = self.owners[session.number]
+        self.times.append((time.monotonic() - session.since, f"seed {self.script.seed}: {step_text(step)}"))
         error = next((answer for answer in answers if answer.sqlstate), None)
         self.trail.append(f"{step_text(step)}   -- {error or (answers[-1] if answers else '')}"[:600])
         for notice in session.connection.notices:
