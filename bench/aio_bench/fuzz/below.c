@@ -53,10 +53,23 @@ map_below(void)
 	}
 }
 
-#define NEXT(function) \
-	static __typeof__(function) *next; \
+/* Defines a function, by both of its names, that calls the library's unless it is to fail, and then does something. */
+#define BELOW(type, name, other, parameters, arguments, fails_with, after) \
+type \
+name parameters \
+{ \
+	static type (*next) parameters; \
+	long long	until = below != NULL ? atomic_load(&below->last) : 0; \
+	type		result = fails_with; \
+\
 	if (next == NULL) \
-		next = (__typeof__(function) *) dlsym(RTLD_NEXT, #function)
+		next = (__typeof__(next)) dlsym(RTLD_NEXT, #name); \
+	if (result == 0) \
+		result = next arguments; \
+	after; \
+	return result; \
+} \
+type		other parameters __attribute__((alias(#name)))
 
 /* Returns true if a call is to fail, of which "left" are left to do so. */
 static int
@@ -84,17 +97,19 @@ note(const struct stat *file, int is_sync, long long until)
 	else if (below->files[at].inode == (long long) file->st_ino)
 	{
 		atomic_store(&below->files[at].length, (long long) file->st_size);
-		atomic_store(&below->files[at].synced, until);
+		/* another process may have synced it meanwhile */
+		if (below->files[at].synced < until)
+			atomic_store(&below->files[at].synced, until);
 	}
 }
 
 static void
-note_write(int fd)
+note_write(int fd, int succeeded)
 {
 	struct stat file;
 	int			saved = errno;
 
-	if (below != NULL && fstat(fd, &file) == 0)
+	if (below != NULL && succeeded && fstat(fd, &file) == 0)
 		note(&file, 0, 0);
 	errno = saved;
 }
@@ -125,114 +140,37 @@ is_full(int fd, off_t offset)
 	return 1;
 }
 
-ssize_t
-pwrite(int fd, const void *buffer, size_t length, off_t offset)
+static int
+is_slow(int fd)
 {
-	ssize_t		done;
-
-	NEXT(pwrite);
 	if (below != NULL && atomic_load(&below->slow) > 0 && is_relation(fd) && fails(&below->slow))
 		usleep(50000);
-	done = next(fd, buffer, length, offset);
-	if (done > 0)
-		note_write(fd);
-	return done;
-}
-
-ssize_t
-pwritev(int fd, const struct iovec *iov, int iovcnt, off_t offset)
-{
-	ssize_t		done;
-
-	NEXT(pwritev);
-	if (is_full(fd, offset))
-		return -1;
-	done = next(fd, iov, iovcnt, offset);
-	if (done > 0)
-		note_write(fd);
-	return done;
-}
-
-ssize_t
-write(int fd, const void *buffer, size_t length)
-{
-	ssize_t		done;
-
-	NEXT(write);
-	done = next(fd, buffer, length);
-	if (done > 0)
-		note_write(fd);
-	return done;
-}
-
-int
-posix_fallocate(int fd, off_t offset, off_t length)
-{
-	int			result;
-
-	NEXT(posix_fallocate);
-	if (is_full(fd, offset))
-		return ENOSPC;
-	result = next(fd, offset, length);
-	if (result == 0)
-		note_write(fd);
-	return result;
-}
-
-int
-ftruncate(int fd, off_t length)
-{
-	int			result;
-
-	NEXT(ftruncate);
-	result = next(fd, length);
-	if (result == 0)
-		note_write(fd);
-	return result;
+	return 0;
 }
 
 static int
-synced(int fd, long long until, int result)
+is_interrupted(void)
+{
+	if (!fails(&below->interrupts))
+		return 0;
+	errno = EINTR;
+	return -1;
+}
+
+static void
+note_sync(int fd, long long until, int result)
 {
 	struct stat file;
 
 	if (below != NULL && result == 0 && fstat(fd, &file) == 0)
 		note(&file, 1, until);
-	return result;
 }
 
-int
-fsync(int fd)
-{
-	long long	until = below != NULL ? atomic_load(&below->last) : 0;
-
-	NEXT(fsync);
-	return synced(fd, until, next(fd));
-}
-
-int
-fdatasync(int fd)
-{
-	long long	until = below != NULL ? atomic_load(&below->last) : 0;
-
-	NEXT(fdatasync);
-	return synced(fd, until, next(fd));
-}
-
-int
-sync_file_range(int fd, off64_t offset, off64_t length, unsigned int flags)
-{
-	NEXT(sync_file_range);
-	if (below != NULL && fails(&below->interrupts))
-	{
-		errno = EINTR;
-		return -1;
-	}
-	return next(fd, offset, length, flags);
-}
-
-/* The same functions by other names, which a server that is compiled otherwise calls. */
-ssize_t		pwrite64(int fd, const void *buffer, size_t length, off64_t offset) __attribute__((alias("pwrite")));
-ssize_t		pwritev64(int fd, const struct iovec *iov, int iovcnt, off64_t offset) __attribute__((alias("pwritev")));
-int			posix_fallocate64(int fd, off64_t offset, off64_t length) __attribute__((alias("posix_fallocate")));
-int			ftruncate64(int fd, off64_t length) __attribute__((alias("ftruncate")));
+BELOW(ssize_t, pwrite, pwrite64, (int fd, const void *buffer, size_t length, off_t offset), (fd, buffer, length, offset), is_slow(fd), note_write(fd, result > 0));
+BELOW(ssize_t, pwritev, pwritev64, (int fd, const struct iovec *iov, int iovcnt, off_t offset), (fd, iov, iovcnt, offset), is_full(fd, offset) ? -1 : 0, note_write(fd, result > 0));
+BELOW(ssize_t, write, below_write, (int fd, const void *buffer, size_t length), (fd, buffer, length), 0, note_write(fd, result > 0));
+BELOW(int, posix_fallocate, posix_fallocate64, (int fd, off_t offset, off_t length), (fd, offset, length), is_full(fd, offset) ? ENOSPC : 0, note_write(fd, result == 0));
+BELOW(int, ftruncate, ftruncate64, (int fd, off_t length), (fd, length), 0, note_write(fd, result == 0));
+BELOW(int, fsync, below_fsync, (int fd), (fd), 0, note_sync(fd, until, result));
+BELOW(int, fdatasync, below_fdatasync, (int fd), (fd), 0, note_sync(fd, until, result));
+BELOW(int, sync_file_range, below_range, (int fd, off64_t offset, off64_t length, unsigned int flags), (fd, offset, length, flags), is_interrupted(), (void) until);
