@@ -329,7 +329,8 @@ def failures(probe: Probe) -> None:
         except psycopg.errors.DataCorrupted:
             after = probe.failed_checksums()
         else:
-            probe.driver.fail(f"{table}: a wrong checksum is not noticed")
+            probe.driver.fail(f"{table}: a wrong checksum is not noticed; the page begins with {path.read_bytes()[:12].hex()}, not {page[:12].hex()}; "
+                              f"in the pool: {probe.ask(f'SELECT * FROM pg_buffercache WHERE relfilenode = pg_relation_filenode({table!r})')}")
         with path.open("r+b") as out:
             out.write(page)
         if (counted := [int(now - then) for now, then in zip(after, before, strict=True)]) != [not shared, shared]:
