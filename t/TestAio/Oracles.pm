@@ -161,6 +161,9 @@ sub end_scenario ($self, %params)
 	return fail("the server is there: $@") if $params{dies} && !eval { $self->observe; 1 };
 
 	is_nothing(join(', ', $self->end_faults), 'no fault left in effect');
+	# those of sessions end with them; one of the observer's would have the oracles wait
+	my $filters = "SELECT 'filter: ' || r FROM io_filters r WHERE holder IS NULL OR holder = pg_backend_pid()";
+	is_nothing($self->{has_filters} && !$params{dies} ? $self->prepared($filters) : '', 'no filter is left: $aio->end_filters') || $self->_end_control;
 
 	# first with the sessions, which are idle: whatever they hold is leaked
 	my @sessions = values %{ $self->{sessions} };

@@ -61,10 +61,12 @@ sub io_device_end ($self, @values) { return $self->call('io_device_end', @values
 sub io_release_all ($self, @values) { return $self->call('io_release_all', @values) }
 sub io_trace_stop { return $_[0]->call('io_trace_stop') }
 
-# Releases the held read that covers a block, with a result or without one, as io_release() does.
+# Releases the held read that covers a block, with a result or without one, as io_release() does.  A test waits first for
+# the read to be held: io_held_count().
 sub io_release_block ($self, $block, $result = undef)
 {
-	return $self->sql('SELECT io_release(pid, io_id, ' . _literal($result) . ") FROM io_held WHERE $block BETWEEN blockno AND blockno + nblocks - 1");
+	return $self->sql('SELECT io_release(pid, io_id, ' . _literal($result) . ") FROM io_held WHERE $block BETWEEN blockno AND blockno + nblocks - 1")
+	  || die "no held read covers block $block\n";
 }
 
 # Ends all holds and releases all held reads.

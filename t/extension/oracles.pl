@@ -74,7 +74,7 @@ with_each_io_method('worker', sub {
 		\%nothing, [ 'no fault left in effect', qr/completion_wait/ ]) if !$aio->no_faults;
 
 	notices($aio, 'a device is left', sub { $aio->io_device(undef, '1ms', everybody => 'true') },
-		\%nothing, [ $left_without, qr/filter: .*,device,/ ]) if !$aio->lacks('gate');
+		\%nothing, [ 'no filter is left: $aio->end_filters', qr/filter: .*,device,/ ]) if !$aio->lacks('gate');
 
 	notices($aio, 'a trace is left', sub { $aio->sql('SELECT io_trace_start()') },
 		\%nothing, [ $left_without, qr/trace: / ]) if !$aio->lacks('trace');
