@@ -16,6 +16,9 @@ else
 ifneq ($(SERVER),)
 $(error both SERVER and PG_CONFIG name a server: name one)
 endif
+ifneq ($(firstword $(shell '$(own_server)' --version 2>/dev/null)),PostgreSQL)
+$(error $(own_server) is no pg_config of PostgreSQL)
+endif
 server = pg_config:$(own_server)
 provide = :
 endif

@@ -9,7 +9,8 @@ README shows are printed in this order:
 Numbers may differ, and so may blanks; "…" in README stands for lines that are left out.
 --write puts the new lines of all commands into README.md.
 POSTGRES names the source tree that README calls /path/to/postgres; without it the
-commands with that path are left out.
+commands with that path are left out.  The probe's answer is that of "ulimit -n 100", with
+the pg_config of 18 or later first in PATH.
 """
 
 import os
@@ -82,6 +83,9 @@ def write() -> int:
 
 
 def main(command: str) -> int:
+    if command in ("-h", "--help"):
+        print(__doc__)
+        return 0
     if command == "--write":
         return write()
     lines = output_of(command)
