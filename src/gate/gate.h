@@ -110,6 +110,7 @@ typedef struct GateState
 	volatile ProcNumber worker;
 	int			worker_pid;
 	IoTime		worker_wakes;	/* when it will look by itself */
+	IoTime		spins_until;	/* a process that waits for a read */
 
 	/* when a process that cannot be interrupted has last gone on early */
 	IoTime		patience_lost;

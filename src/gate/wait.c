@@ -30,10 +30,11 @@ typedef struct Wait
 	bool		is_interrupted; /* … and an interrupt is pending */
 	uint32		wait_event;
 	IoTime		until;			/* the decision is good so long at the most */
+	IoTime		not_before;		/* of a read that is claimed before it is due */
 } Wait;
 
 /* How near a completion is worth spinning for; reads may be performed long before they are due. */
-#define SPIN_BEFORE_DUE NS_PER_MS
+#define SPIN_BEFORE_DUE 150000
 #define SPIN_AFTER_DUE 30000
 
 /* WaitLatch takes milliseconds in an int; we look again long before */
@@ -111,29 +112,34 @@ look_at_held(Wait *wait, GateIo *io, IoTime now)
 }
 
 /*
- * Decides what a process that waits for a read on a device does next.  The worker
- * performs the read when it is due, or this process if the worker is late; a read into
- * local memory only its owner can perform.
+ * Decides what a process that waits for a read on a device does next.  It performs the
+ * read itself unless the worker is faster: to wake up when told would take too long.
+ * What no device serves is the worker's; a read into local memory is its owner's.
  */
 static WaitAction
 look_at_queued(Wait *wait, const GateIo *io, IoTime now)
 {
-	bool		is_owner = wait->ioh->owner_procno == MyProcNumber;
-	bool		is_ours = io_is_local(wait->ioh) || gate->worker == INVALID_PROC_NUMBER;
+	IoTime		begin = io->effect.device_filter != 0 ? io->due : io->submitted + LOOK_EVERY;
 	WaitAction	action;
 
 	wait->wait_event = gate->wait_event_device;
-	if (io_is_local(wait->ioh) && !is_owner)
+	if (io_is_local(wait->ioh) && wait->ioh->owner_procno != MyProcNumber)
 		return WAIT_SLEEP;
 
 	action = look_at_process(wait, io, now);
 	if (action != WAIT_SLEEP)
 		return action;
-	if ((is_ours && now >= io->due) || now >= Max(io->due, io->submitted) + LOOK_EVERY)
-		return WAIT_PERFORM;
 
-	if (is_ours)
-		wait->until = Min(wait->until, io->due);
+	/* one process at a time spins; a sleep ends too late */
+	if (now >= gate->spins_until)
+		begin -= SPIN_BEFORE_DUE;
+	if (now >= begin)
+	{
+		gate->spins_until = Max(gate->spins_until, io->due);
+		return WAIT_PERFORM;
+	}
+
+	wait->until = Min(wait->until, begin);
 	return WAIT_SLEEP;
 }
 
@@ -175,6 +181,7 @@ look(Wait *wait, IoTime now)
 				gate_lose_patience(io->effect.made);
 			if (io->phase == GATE_QUEUED)
 				gate_count_served(wait->ioh, false);
+			wait->not_before = io->due <= now + SPIN_BEFORE_DUE ? io->due : 0;
 			gate_claim(wait->ioh, io);
 		}
 	}
@@ -246,7 +253,7 @@ gate_wait(PgAioHandle *ioh, uint64 generation)
 			ConditionVariableCancelSleep();
 			if (action == WAIT_BYPASS)
 				filters_count_bypass(FILTER_NONE, ioh, BYPASS_WAITER);
-			gate_complete(ioh, 0);
+			gate_complete(ioh, wait.not_before);
 			break;
 		}
 		if (action == WAIT_SPIN)
