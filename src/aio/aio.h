@@ -8,6 +8,7 @@
 #include "subsystem.h"
 #include "test_aio.h"
 
+#include "postmaster/bgworker.h"
 #include "tcop/tcopprot.h"
 
 /*
@@ -69,11 +70,14 @@ typedef struct IoMatch
 	RelFileLocator rels[IO_MATCH_MAX_RELS]; /* the first is shown */
 	ProcNumber	temp_owner;		/* of a temporary table */
 	RelFileNumber relfilenumber;	/* in any database and tablespace; 0: all */
+	RelFileNumber first_relfilenumber;	/* none before this one */
 	ForkNumber	fork;			/* InvalidForkNumber matches all */
 	BlockNumber block;			/* the read covers it; InvalidBlockNumber: all */
 	int			pid;			/* the issuer; 0 matches all */
 	int			leader_pid;		/* of the issuer, a parallel worker; 0: all */
 	BackendType backend_type;	/* of the issuer; B_INVALID matches all */
+	char		worker_type[BGW_MAXLEN];	/* of background workers; empty:
+											 * all */
 } IoMatch;
 
 static inline int
@@ -96,7 +100,7 @@ extern bool io_matches(const IoMatch *match, PgAioHandle *ioh);
 extern IoMatch io_match_all(void);
 extern IoMatch io_match_rel_arg(FunctionCallInfo fcinfo, int arg, bool family);
 extern int	io_pid_arg(FunctionCallInfo fcinfo, int arg, const char *name);
-extern void io_match_backend_type_arg(FunctionCallInfo fcinfo, int arg, IoMatch *match);
+extern void io_match_backend_type(const char *name, IoMatch *match);
 extern void io_match_block_arg(FunctionCallInfo fcinfo, int arg, int64 blockno, IoMatch *match);
 extern void io_match_relfilenode_arg(FunctionCallInfo fcinfo, int arg, IoMatch *match);
 extern void io_match_op_arg(FunctionCallInfo fcinfo, int arg, IoMatch *match);
@@ -221,8 +225,7 @@ io_silence_client(void)
 }
 
 extern void io_log_hold_expired(uint8 op, const PgAioTargetData *target, int owner);
-extern void io_perform(PgAioHandle *ioh, const IoOutcome *outcome, IoTime not_before);
-extern void io_perform_at_submission(PgAioHandle *ioh, const IoOutcome *outcome);
+extern void io_perform(PgAioHandle *ioh, int fd, const IoOutcome *outcome, IoTime not_before);
 extern void io_zero_rest(PgAioHandle *ioh, size_t length);
 extern bool io_result_arg(FunctionCallInfo fcinfo, int arg, int32 *result);
 

@@ -97,6 +97,8 @@ io_matches(const IoMatch *match, PgAioHandle *ioh)
 	if (match->relfilenumber != InvalidRelFileNumber &&
 		match->relfilenumber != td->smgr.rlocator.relNumber)
 		return false;
+	if (td->smgr.rlocator.relNumber < match->first_relfilenumber)
+		return false;
 	if (match->fork != InvalidForkNumber && match->fork != td->smgr.forkNum)
 		return false;
 	if (match->block != InvalidBlockNumber &&
@@ -109,7 +111,8 @@ io_matches(const IoMatch *match, PgAioHandle *ioh)
 		return false;
 	/* another process has looked when it began the I/O */
 	if (match->backend_type != B_INVALID && ioh->owner_procno == MyProcNumber &&
-		match->backend_type != MyBackendType)
+		(match->backend_type != MyBackendType ||
+		 (match->worker_type[0] != '\0' && strcmp(match->worker_type, MyBgworkerEntry->bgw_type) != 0)))
 		return false;
 
 	return true;
@@ -235,22 +238,20 @@ io_pid_arg(FunctionCallInfo fcinfo, int arg, const char *name)
 	return pid;
 }
 
-/* Reads a type of processes, as in pg_stat_activity. */
+/* Has a type of processes match, as pg_stat_activity shows it. */
 void
-io_match_backend_type_arg(FunctionCallInfo fcinfo, int arg, IoMatch *match)
+io_match_backend_type(const char *name, IoMatch *match)
 {
-	const char *name;
 	int			type = B_INVALID + 1;
 
-	if (PG_ARGISNULL(arg))
-		return;
-	name = text_to_cstring(PG_GETARG_TEXT_PP(arg));
 	while (type < BACKEND_NUM_TYPES && strcmp(GetBackendTypeDesc(type), name) != 0)
 		type++;
 	if (type == BACKEND_NUM_TYPES)
-		ereport(ERROR, errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				errmsg("unknown backend type \"%s\"", name),
-				errhint("For example \"client backend\", \"autovacuum worker\", \"checkpointer\" or \"background worker\"."));
+	{
+		ereport(NOTICE, errmsg("\"%s\" is taken for a type of background workers", name));
+		type = B_BG_WORKER;
+		strlcpy(match->worker_type, name, sizeof(match->worker_type));
+	}
 	match->backend_type = type;
 }
 

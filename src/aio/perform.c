@@ -202,18 +202,8 @@ complete(PgAioHandle *ioh, int result)
 }
 
 /*
- * Performs a read in the process that submits it, in a critical section; the file is
- * open.
- */
-void
-io_perform_at_submission(PgAioHandle *ioh, const IoOutcome *outcome)
-{
-	complete(ioh, carry_out(ioh, ioh->op_data.read.fd, outcome));
-}
-
-/*
  * Performs a read that the caller has claimed, and completes it, not before
- * "not_before".
+ * "not_before".  The file is open if "fd" is not negative.
  *
  * Nobody else completes a claimed read.  So this is called in a critical section, as
  * the server's own completions are: nothing here is meant to fail, and a library whose
@@ -221,12 +211,12 @@ io_perform_at_submission(PgAioHandle *ioh, const IoOutcome *outcome)
  * cannot be opened makes the read fail, as it does for the server.
  */
 void
-io_perform(PgAioHandle *ioh, const IoOutcome *outcome, IoTime not_before)
+io_perform(PgAioHandle *ioh, int fd, const IoOutcome *outcome, IoTime not_before)
 {
 	int			result;
 
 	Assert(CritSectionCount > 0);
-	result = carry_out(ioh, -1, outcome);
+	result = carry_out(ioh, fd, outcome);
 
 	/* the moment is very near */
 	while (not_before != 0 && io_now() < not_before)

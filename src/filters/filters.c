@@ -79,7 +79,8 @@ filter_match_args(FunctionCallInfo fcinfo, int block_arg, int arg, Filter *filte
 	arg += 6;
 	if (filter->kind <= FILTER_FAIL)
 		io_match_op_arg(fcinfo, arg++, match);
-	io_match_backend_type_arg(fcinfo, arg, match);
+	if (!PG_ARGISNULL(arg))
+		io_match_backend_type(text_to_cstring(PG_GETARG_TEXT_PP(arg)), match);
 	match->leader_pid = io_pid_arg(fcinfo, arg + 1, "leader_pid");
 	if (match->nrels == 0 && match->pid == 0 && match->leader_pid == 0 &&
 		match->backend_type == B_INVALID && !everybody)
@@ -171,12 +172,13 @@ io_route(PG_FUNCTION_ARGS)
 Datum
 filters_end_by_args(FunctionCallInfo fcinfo, FilterKind kind)
 {
-	bool		has_args = PG_NARGS() > 0;
 	int			id;
 
 	require_filter_kind(fcinfo, kind != FILTER_NONE ? kind : FILTER_HOLD);
-	id = has_args ? count_arg(fcinfo, 0, "filter", 1, 0) : 0;
-	PG_RETURN_INT32(filters_end(kind, id, has_args && id == 0 && !flag_arg(fcinfo, 1), false));
+	if (PG_NARGS() == 0)
+		PG_RETURN_INT32(filters_end(kind, 0, false, false));
+	id = count_arg(fcinfo, 0, "filter", 1, 0);
+	PG_RETURN_INT32(filters_end(kind, id, id == 0 && !flag_arg(fcinfo, 1), false));
 }
 
 FILTERS_END_FUNCTION(io_hold_end, FILTER_HOLD)
@@ -210,7 +212,8 @@ io_filters_get(PG_FUNCTION_ARGS)
 		row_set_if(row, "blockno", match->block != InvalidBlockNumber, Int64GetDatum(match->block));
 		row_set_if(row, "pid", match->pid != 0, Int32GetDatum(match->pid));
 		row_set_if(row, "leader_pid", match->leader_pid != 0, Int32GetDatum(match->leader_pid));
-		row_set_text(row, "backend_type", match->backend_type != B_INVALID ? GetBackendTypeDesc(match->backend_type) : NULL);
+		row_set_text(row, "backend_type", match->worker_type[0] != '\0' ? match->worker_type :
+					 match->backend_type != B_INVALID ? GetBackendTypeDesc(match->backend_type) : NULL);
 		row_set_if(row, "result", filter->has_result, Int32GetDatum(filter->result));
 		row_set(row, "skip", Int64GetDatum(filter->skip));
 		row_set_if(row, "times", filter->times >= 0, Int64GetDatum(filter->times));

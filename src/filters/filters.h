@@ -128,7 +128,6 @@ extern const FilterHandler *filters_handler;	/* NULL: there is no gate */
 extern LWLock *filters_lock(void);
 extern void filters_set_carrier(FilterKind kind, FilterCarrier carrier, const Unavailable *unavailable);
 extern FilterCarrier filters_carrier(FilterKind kind);
-extern bool filters_any(void);
 extern uint32 filters_ops(void);
 extern bool filters_effect_on(PgAioHandle *ioh, FilterEffect *effect);
 extern void filters_count_bypass(FilterKind kind, PgAioHandle *ioh, FilterBypass reason);

@@ -5,7 +5,7 @@
  * process has a copy of the filters and renews it when their version has changed.
  * A read that no filter matches costs a look at two words of shared memory.
  *
- * "nfilters", "version" and "ops" are read without the lock, as doc/architecture.md says.
+ * "version" and "ops" are read without the lock, as doc/architecture.md says.
  */
 #include "filters/filters.h"
 
@@ -24,7 +24,6 @@ typedef struct FilterTable
 {
 	LWLock	   *lock;			/* for the filters, and all that the gate has */
 
-	volatile uint32 nfilters;
 	volatile uint32 version;
 	volatile uint32 ops;		/* all that filters match */
 
@@ -130,14 +129,7 @@ require_filter_kind(FunctionCallInfo fcinfo, FilterKind kind)
 		raise_unavailable(kinds_unavailable[kind]);
 }
 
-/* Returns whether any filter is in force.  A look without lock. */
-bool
-filters_any(void)
-{
-	return table != NULL && table->nfilters > 0;
-}
-
-/* Returns the operations that filters match.  A look without lock. */
+/* Returns the operations that filters match; 0: there are none.  A look without lock. */
 uint32
 filters_ops(void)
 {
@@ -148,7 +140,7 @@ filters_ops(void)
 static bool
 look_at_filters(void)
 {
-	if (!filters_any())
+	if (filters_ops() == 0)
 		return false;
 	if (my_version != table->version)
 	{
@@ -199,6 +191,18 @@ may_serve_maker(const Filter *filter, bool synchronous)
 		filter->match.nrels == 0 && filter->match.pid == 0;
 }
 
+/* Counts a match that goes on, unless the filter's place has been given to another. */
+static void
+count_bypass(const Filter *filter, FilterBypass reason)
+{
+	int			i = filter - my_filters;
+
+	if (table->filters[i].id != filter->id)
+		return;
+	pg_atomic_fetch_add_u64(&table->counts[i].bypassed, 1);
+	table->counts[i].why = reason;
+}
+
 /*
  * Returns whether a filter that the gate carries out has an effect on a read that this
  * process is staging, and which effect.  Counts the match.
@@ -207,6 +211,7 @@ bool
 filters_effect_on(PgAioHandle *ioh, FilterEffect *effect)
 {
 	bool		synchronous = (ioh->flags & PGAIO_HF_SYNCHRONOUS) != 0;
+	bool		is_auxiliary = MyProcNumber >= MaxBackends && !io_is_call(ioh);
 	const Filter *device = NULL;
 
 	memset(effect, 0, sizeof(*effect));
@@ -223,6 +228,12 @@ filters_effect_on(PgAioHandle *ioh, FilterEffect *effect)
 		if (carriers[filter->kind] != CARRIED_BY_GATE ||
 			!io_matches(&filter->match, ioh) || may_serve_maker(filter, synchronous))
 			continue;
+		/* on the startup process all others may depend */
+		if (is_auxiliary && filter->match.backend_type == B_INVALID)
+		{
+			count_bypass(filter, BYPASS_PROCESS);
+			continue;
+		}
 		if (filter->kind == FILTER_DEVICE)
 		{
 			bool		is_special = filter->match.nrels > 0;
@@ -295,11 +306,9 @@ filters_count_bypass(FilterKind kind, PgAioHandle *ioh, FilterBypass reason)
 	{
 		const Filter *filter = &my_filters[i];
 
-		if (carriers[filter->kind] != CARRIED_BY_GATE || (kind != FILTER_NONE && filter->kind != kind) ||
-			table->filters[i].id != filter->id || !io_matches(&filter->match, ioh))
-			continue;
-		pg_atomic_fetch_add_u64(&table->counts[i].bypassed, 1);
-		table->counts[i].why = reason;
+		if (carriers[filter->kind] == CARRIED_BY_GATE && (kind == FILTER_NONE || filter->kind == kind) &&
+			io_matches(&filter->match, ioh))
+			count_bypass(filter, reason);
 	}
 }
 
@@ -386,7 +395,6 @@ filters_end(FilterKind kind, int id, bool made_here, bool exiting)
 			(exiting && filter->holder != MyProcPid))
 			continue;
 		filter->kind = FILTER_NONE;
-		table->nfilters--;
 		ended++;
 	}
 	publish_change();
@@ -415,17 +423,19 @@ filters_end_with_session(void)
 
 /*
  * Returns a filter of this kind that matches all, with the settings of now, and ends with
- * this session unless an inj_ function makes it.  Raises an error unless the caller may make it and it can be carried out.
+ * this session unless an inj_ function makes it, or the postmaster (fcinfo is NULL).
+ * Raises an error unless the caller may make it and it can be carried out.
  */
 Filter
 filter_of_kind(FunctionCallInfo fcinfo, FilterKind kind)
 {
-	require_filter_kind(fcinfo, kind);
+	if (fcinfo != NULL)
+		require_filter_kind(fcinfo, kind);
 
 	return (Filter)
 	{
 		.kind = kind,
-			.holder = kind < FILTER_COMPLETION_WAIT ? MyProcPid : 0,
+			.holder = fcinfo != NULL && kind < FILTER_COMPLETION_WAIT ? MyProcPid : 0,
 			.maker = MyProcPid,
 			.maker_start = MyStartTimestamp,
 			.match = io_match_all(),
@@ -499,16 +509,13 @@ filters_put(Filter *filter)
 	place = find_place(filter);
 	if (place >= 0)
 	{
-		bool		is_new = table->filters[place].kind == FILTER_NONE;
-
-		filter->id = is_new || filter->kind == FILTER_DEVICE ?
+		filter->id = table->filters[place].kind == FILTER_NONE || filter->kind == FILTER_DEVICE ?
 			table->next_id++ : table->filters[place].id;
 		table->filters[place] = *filter;
 		pg_atomic_write_u64(&table->counts[place].matched, 0);
 		pg_atomic_write_u64(&table->counts[place].fired, 0);
 		pg_atomic_write_u64(&table->counts[place].bypassed, 0);
 		table->counts[place].why = BYPASS_NONE;
-		table->nfilters += is_new;
 		publish_change();
 	}
 	LWLockRelease(table->lock);
@@ -518,7 +525,9 @@ filters_put(Filter *filter)
 				errmsg("there are too many filters already"),
 				errdetail("At most %d filters can be in force at once, %d of them devices.", MAX_FILTERS, MAX_DEVICES),
 				errhint("See the view \"io_filters\"."));
-	announce_change(0);
+	/* in the postmaster, nobody waits yet */
+	if (IsUnderPostmaster)
+		announce_change(0);
 
 	return filter->id;
 }

@@ -160,6 +160,18 @@ gate_handle(const GateIo *io)
 	return io_handle(io - gate->ios);
 }
 
+/* Returns the next read that is held, or the first one after NULL. */
+static inline GateIo *
+gate_next_held(GateIo *io)
+{
+	if (io == NULL ? dclist_is_empty(&gate->held) : !dclist_has_next(&gate->held, &io->held_node))
+		return NULL;
+	return dclist_container(GateIo, held_node, io == NULL ? dclist_head_node(&gate->held) :
+							dclist_next_node(&gate->held, &io->held_node));
+}
+
+#define foreach_held(io) for (GateIo *io = gate_next_held(NULL); io != NULL; io = gate_next_held(io))
+
 static inline bool
 gate_is_released_to(const GateIo *io, GatePerformer performer)
 {
@@ -187,7 +199,7 @@ extern void gate_wait(PgAioHandle *ioh, uint64 generation);
 
 /* wakeups.c */
 extern void gate_hold_wakeup(PgAioHandle *ioh, uint64 generation, IoTime waited);
-extern bool gate_makes_others_wait(void);
+extern bool gate_makes_others_wait(ProcNumber owner);
 extern bool gate_interrupt_is_blocked(void);
 
 /* hold.c */

@@ -59,7 +59,7 @@ gate_complete(PgAioHandle *ioh, IoTime not_before)
 	uint8		op = ioh->op;
 	int			owner = io_owner_pid(ioh);
 
-	io_perform(ioh, &io->outcome, not_before);
+	io_perform(ioh, -1, &io->outcome, not_before);
 	END_CRIT_SECTION();
 
 	if (hold_expired)
@@ -88,13 +88,10 @@ gate_claim_released(IoTime now)
 {
 	PgAioHandle *claimed = NULL;
 	GatePerformer performer = gate->worker_pid == MyProcPid ? BY_WORKER : BY_ANYBODY;
-	dlist_iter	iter;
 
 	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
-	dclist_foreach(iter, &gate->held)
+	foreach_held(io)
 	{
-		GateIo	   *io = dclist_container(GateIo, held_node, iter.cur);
-
 		if (io_is_local(gate_handle(io)) ||
 			(!gate_is_released_to(io, performer) && io->hold_limit > now))
 			continue;
@@ -115,13 +112,10 @@ gate_claim_released(IoTime now)
 void
 gate_lose_calls(void)
 {
-	dlist_iter	iter;
 
 	gate->calls_lost = io_now();
-	dclist_foreach(iter, &gate->held)
+	foreach_held(io)
 	{
-		GateIo	   *io = dclist_container(GateIo, held_node, iter.cur);
-
 		if (io_is_call(gate_handle(io)))
 			release(io, true, BY_ANYBODY);
 	}
@@ -145,16 +139,12 @@ perform_released(void)
 static void
 filters_changed(int exiting)
 {
-	dlist_iter	iter;
-
 	if (gate == NULL)
 		return;
 
 	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
-	dclist_foreach(iter, &gate->held)
+	foreach_held(io)
 	{
-		GateIo	   *io = dclist_container(GateIo, held_node, iter.cur);
-
 		if ((exiting != 0 && io->effect.holder == exiting) ||
 			(io->effect.injected && filter_in_force(io->effect.hold_filter, gate_handle(io)) == NULL))
 			release(io, exiting != 0, BY_ANYBODY);
@@ -199,12 +189,11 @@ const FilterHandler gate_handler = {
 void
 gate_close(void)
 {
-	dlist_iter	iter;
 
 	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
 	gate->closing = true;
-	dclist_foreach(iter, &gate->held)
-		release(dclist_container(GateIo, held_node, iter.cur), true, BY_ANYBODY);
+	foreach_held(io)
+		release(io, true, BY_ANYBODY);
 	gate_make_due();
 	gate_release_wakeups();
 	LWLockRelease(gate->lock);
@@ -298,16 +287,13 @@ io_release_all(PG_FUNCTION_ARGS)
 	bool		has_result;
 	int32		result = 0;
 	int			released = 0;
-	dlist_iter	iter;
 
 	require_subsystem(fcinfo, &gate_subsystem);
 	has_result = io_result_arg(fcinfo, 0, &result);
 
 	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
-	dclist_foreach(iter, &gate->held)
+	foreach_held(io)
 	{
-		GateIo	   *io = dclist_container(GateIo, held_node, iter.cur);
-
 		if (io->released)
 			continue;
 		if (has_result)

@@ -34,9 +34,7 @@ reason_to_bypass(void)
 		return BYPASS_EXIT;
 	if (CritSectionCount > 0)
 		return BYPASS_CRITICAL;
-
-	/* auxiliary processes, for example the checkpointer */
-	if (!IsUnderPostmaster || MyProcNumber >= MaxBackends || gate->worker_pid == MyProcPid)
+	if (!IsUnderPostmaster || gate->worker_pid == MyProcPid)
 		return BYPASS_PROCESS;
 
 	return BYPASS_NONE;
@@ -67,7 +65,7 @@ gate_intercept(PgAioHandle *ioh)
 	FilterBypass bypass;
 
 	/* what has been decided stays so, though the filter may have ended */
-	if (likely(nintercepted == 0 && !filters_any()))
+	if (likely(nintercepted == 0 && filters_ops() == 0))
 		return false;
 
 	io = gate_io(ioh);
@@ -228,7 +226,7 @@ gate_submit(uint16 num_staged_ios, PgAioHandle **staged_ios)
 		(void) io_server_ops->submit(nothers, others);
 
 	for (int i = 0; i < nperform; i++)
-		io_perform_at_submission(perform[i], &gate_io(perform[i])->outcome);
+		io_perform(perform[i], perform[i]->op_data.read.fd, &gate_io(perform[i])->outcome, 0);
 
 	/* a synchronous read has ended the batch early */
 	if (batch_interrupted)

@@ -6,6 +6,7 @@
  */
 #include "gate/gate.h"
 
+#include "access/transam.h"
 #include "utils/guc.h"
 
 /* values of test_aio.gate */
@@ -25,6 +26,7 @@ static const struct config_enum_entry gate_modes[] = {
 
 static int	gate_mode = GATE_ON;
 static bool reach_synchronous_reads = true;
+static char *hold_at_start = "none";
 
 static const IoInterceptor interceptor = {
 	.intercept = gate_intercept,
@@ -63,6 +65,15 @@ begin(void)
 		else if (!injected)
 			filters_set_carrier(kind, CARRIED_BY_NOBODY, &all_synchronous);
 	}
+	if (strcmp(hold_at_start, "none") != 0)
+	{
+		Filter		filter = filter_of_kind(NULL, FILTER_HOLD);
+
+		filter.match.ops = IO_ALL_OPS;
+		filter.match.first_relfilenumber = FirstNormalObjectId;
+		io_match_backend_type(hold_at_start, &filter.match);
+		(void) filters_put(&filter);
+	}
 }
 
 static void
@@ -79,6 +90,11 @@ define_settings(void)
 							 "This changes a table of functions that the server means to be constant.",
 							 &reach_synchronous_reads, true,
 							 PGC_POSTMASTER, 0, NULL, NULL, NULL);
+	DefineCustomStringVariable("test_aio.hold_at_start",
+							   "Type of the processes whose I/O is held from the start of the server on.",
+							   "As by io_hold(), with a backend_type as pg_stat_activity shows it, but not of system catalogs, which all sessions need.",
+							   &hold_at_start, "none",
+							   PGC_POSTMASTER, 0, NULL, NULL, NULL);
 }
 
 void

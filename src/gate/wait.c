@@ -153,7 +153,7 @@ look(Wait *wait, IoTime now)
 	wait->wait_event = WAIT_EVENT_AIO_IO_COMPLETION;
 	wait->until = now + LOOK_EVERY;
 	/* the lock holds interrupts, too */
-	wait->makes_others_wait = gate_makes_others_wait();
+	wait->makes_others_wait = gate_makes_others_wait(wait->ioh->owner_procno);
 	wait->is_interrupted = gate_interrupt_is_blocked();
 
 	LWLockAcquire(gate->lock, LW_EXCLUSIVE);

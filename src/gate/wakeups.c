@@ -31,12 +31,13 @@ gate_interrupt_is_blocked(void)
 
 /*
  * Returns whether others may wait for this process, and no cancel helps them: it
- * cannot be interrupted, for example with a page locked, or is an auxiliary process.
+ * cannot be interrupted, for example with a page locked, or is an auxiliary process,
+ * unless a filter has named it, and it waits for a read of its own.
  */
 bool
-gate_makes_others_wait(void)
+gate_makes_others_wait(ProcNumber owner)
 {
-	return !INTERRUPTS_CAN_BE_PROCESSED() || MyProcNumber >= MaxBackends;
+	return !INTERRUPTS_CAN_BE_PROCESSED() || (MyProcNumber >= MaxBackends && owner != MyProcNumber);
 }
 
 /* Ends the hold of this process's wakeup: regularly, by an error, or because it exits. */
@@ -92,7 +93,7 @@ wait_for_wake(void)
 	/* who changes any of this sets our latch afterwards */
 	while (!cannot_stop() && gate->wakeups_holder != 0 && !wakeup->may_go_on)
 	{
-		IoTime		limit = gate_makes_others_wait() ? Min(wakeup->limit, wakeup->patience_ends) : wakeup->limit;
+		IoTime		limit = gate_makes_others_wait(INVALID_PROC_NUMBER) ? Min(wakeup->limit, wakeup->patience_ends) : wakeup->limit;
 		IoTime		left = limit - io_now();
 
 		if (left <= 0 && limit == wakeup->limit)

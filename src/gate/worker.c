@@ -52,12 +52,9 @@ next_event(void)
 {
 	PgAioHandle *first = gate_first_due();
 	IoTime		next = first != NULL ? gate_io(first)->due : IO_TIME_NEVER;
-	dlist_iter	iter;
 
-	dclist_foreach(iter, &gate->held)
+	foreach_held(io)
 	{
-		const GateIo *io = dclist_container(GateIo, held_node, iter.cur);
-
 		if (!io_is_local(gate_handle(io)))
 			next = Min(next, gate_is_released_to(io, BY_WORKER) ? 0 : io->hold_limit);
 	}
@@ -173,15 +170,12 @@ static uint32
 wait_event_to_show(IoTime next)
 {
 	uint32		wait_event = gate->wait_event_worker;
-	dlist_iter	iter;
 
 	LWLockAcquire(gate->lock, LW_SHARED);
 	if (next != IO_TIME_NEVER && !pairingheap_is_empty(&gate->due))
 		wait_event = gate->wait_event_device;
-	dclist_foreach(iter, &gate->held)
+	foreach_held(io)
 	{
-		const GateIo *io = dclist_container(GateIo, held_node, iter.cur);
-
 		if (io->effect.injected && !io_is_local(gate_handle(io)) && io_method != IOMETHOD_SYNC)
 			wait_event = gate->wait_event_completion;
 	}

@@ -6,10 +6,11 @@ for_each_io_method('worker; long: all', sub {
 		$alice->sql('SET max_parallel_workers_per_gather = 1; SET debug_parallel_query = on');
 		$bob->io_hold($t, leader_pid => $alice->pid);
 		$bob->gives("SELECT read_rel_block_ll('$t', 3)", '', 'others read');
+		$bob->sql("SELECT io_fail('$t', -5, backend_type => 'logical replication launcher')");
 		$alice->starts("SELECT count(*) FROM $t");
 		$aio->wait_for('SELECT count(*) > 0 FROM io_held');
 		$aio->gives('SELECT DISTINCT leader_pid, backend_type FROM io_held JOIN pg_stat_activity USING (pid)', $alice->pid . '|parallel worker', 'only reads of workers are held');
-		$bob->gives('SELECT leader_pid, backend_type, pid, io_hold_end() FROM io_filters', $alice->pid . '|||1', 'the filter');
+		$bob->gives("SELECT leader_pid, backend_type, pid, io_hold_end(), io_fail_end() FROM io_filters WHERE kind = 'hold'", $alice->pid . '|||1|1', 'the filter');
 		$bob->io_release_all;
 		$alice->returns(200, 'reads');
 	}));
@@ -26,7 +27,9 @@ for_each_io_method('worker; long: all', sub {
 		$bob->gives('SELECT count(*), min(backend_type) FROM io_held JOIN pg_stat_activity USING (pid)', '1|checkpointer', 'the checkpointer is held');
 		$bob->sql('SELECT io_hold_end(), io_fail_end(), io_release_all()');
 		$alice->ends;
-		$alice->fails("SELECT io_hold(backend_type => 'nobody')", '22023', qr/unknown backend type "nobody"\nHINT:  For example "client backend"/, 'no such type');
+		$bob->io_fail(undef, 'EIO', backend_type => 'nobody');
+		is_deeply([ $bob->notices ], ['"nobody" is taken for a type of background workers'], 'a type of background workers');
+		$bob->gives('SELECT backend_type, io_fail_end() FROM io_filters', 'nobody|1');
 	}));
 	$aio->scenario('performed by the %s', with('', 20, sub ($t, $by) {
 		$aio->io_trace_restart($t);
