@@ -129,7 +129,7 @@ extern LWLock *filters_lock(void);
 extern void filters_set_carrier(FilterKind kind, FilterCarrier carrier, const Unavailable *unavailable);
 extern FilterCarrier filters_carrier(FilterKind kind);
 extern uint32 filters_ops(void);
-extern bool filters_effect_on(PgAioHandle *ioh, FilterEffect *effect);
+extern void filters_effect_on(PgAioHandle *ioh, FilterEffect *effect);
 extern void filters_count_bypass(FilterKind kind, PgAioHandle *ioh, FilterBypass reason);
 extern const Filter *filter_in_force(int id, PgAioHandle *ioh);
 extern void filters_await_change(long timeout_ms);

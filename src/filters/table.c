@@ -204,10 +204,10 @@ count_bypass(const Filter *filter, FilterBypass reason)
 }
 
 /*
- * Returns whether a filter that the gate carries out has an effect on a read that this
- * process is staging, and which effect.  Counts the match.
+ * Finds which effect filters that the gate carries out have on a read that this process
+ * is staging.  Counts the match.
  */
-bool
+void
 filters_effect_on(PgAioHandle *ioh, FilterEffect *effect)
 {
 	bool		synchronous = (ioh->flags & PGAIO_HF_SYNCHRONOUS) != 0;
@@ -217,7 +217,7 @@ filters_effect_on(PgAioHandle *ioh, FilterEffect *effect)
 	memset(effect, 0, sizeof(*effect));
 
 	if (!look_at_filters())
-		return false;
+		return;
 
 	for (int i = 0; i < MAX_FILTERS; i++)
 	{
@@ -287,9 +287,6 @@ filters_effect_on(PgAioHandle *ioh, FilterEffect *effect)
 			effect->made = device->made;
 		}
 	}
-
-	return effect->hold_filter != 0 || effect->fail_filter != 0 || effect->device_filter != 0 ||
-		effect->route != FILTER_NONE;
 }
 
 /*

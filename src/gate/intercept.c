@@ -88,8 +88,7 @@ gate_intercept(PgAioHandle *ioh)
 		return false;
 	}
 
-	if (!filters_effect_on(ioh, &effect))
-		return false;
+	filters_effect_on(ioh, &effect);
 	routed_to_method = effect.route == FILTER_METHOD;
 	/* a device serves nothing without the worker */
 	if (effect.device_filter != 0 && gate->worker == INVALID_PROC_NUMBER)

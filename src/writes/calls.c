@@ -168,7 +168,7 @@ intercept(const Call *call)
 
 	submitted = io_now();
 	if (!gate->closing)
-		(void) filters_effect_on(ioh, &io->effect);
+		filters_effect_on(ioh, &io->effect);
 	io->outcome = io->effect.outcome;
 	if (io->effect.hold_filter != 0)
 		gate_hold_call(ioh);
