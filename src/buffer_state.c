@@ -101,16 +101,10 @@ put_buffers(FunctionCallInfo fcinfo, BufferState flag, RelFileNumber relfilenumb
 	for (int i = 0; i < NBuffers; i++)
 	{
 		BufferDesc *desc = GetBufferDescriptor(i);
-		BufferState state = buffer_state_read(desc);
-		BufferTag	tag = desc->tag;
+		BufferTag	tag;
+		BufferState state = read_buffer_header(desc, &tag);
 
 		CHECK_FOR_INTERRUPTS();
-
-		/* look again when nobody can change it */
-		if (!(state & flag) ||
-			(relfilenumber != InvalidRelFileNumber && BufTagGetRelNumber(&tag) != relfilenumber))
-			continue;
-		state = read_buffer_header(desc, &tag);
 		if (!(state & flag) ||
 			(relfilenumber != InvalidRelFileNumber &&
 			 (BufTagGetRelNumber(&tag) != relfilenumber || tag.dbOid != MyDatabaseId)))

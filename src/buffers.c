@@ -276,7 +276,6 @@ evict_blocks(Relation rel, bool *pinned)
 		BufferDesc *desc = local ? GetLocalBufferDescriptor(bufid) : GetBufferDescriptor(bufid);
 		BufferTag	tag;
 		Eviction	outcome;
-		bool		flushed;
 
 		CHECK_FOR_INTERRUPTS();
 
@@ -285,9 +284,6 @@ evict_blocks(Relation rel, bool *pinned)
 			!BufTagMatchesRelFileLocator(&desc->tag, &rel->rd_locator))
 			continue;
 		tag = desc->tag;
-		/* nearly all are valid and not pinned */
-		if (!local && EvictUnpinnedBuffer(bufid + 1, &flushed))
-			continue;
 		/* looking up a local buffer is slow, and nobody else can move it */
 		outcome = local ? evict_local_buffer(desc) : evict_block(rel, &tag);
 		stay += outcome != BLOCK_EVICTED;

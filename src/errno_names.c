@@ -45,5 +45,4 @@ errno_from_string(PG_FUNCTION_ARGS)
 	ereport(ERROR, errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 			errmsg("unrecognized errno name: \"%s\"", name),
 			errdetail("Known names are %s.", known.data));
-	PG_RETURN_NULL();			/* keep compiler quiet */
 }

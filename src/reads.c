@@ -57,10 +57,9 @@ finish_read(PgAioWaitRef *iow, PgAioReturn *result)
 	pgaio_submit_staged();
 	pgaio_wref_wait(iow);
 
-	if (result->result.status == PGAIO_RS_ERROR)
-		pgaio_result_report(result->result, &result->target_data, ERROR);
-	else if (result->result.status != PGAIO_RS_OK)
-		pgaio_result_report(result->result, &result->target_data, WARNING);
+	if (result->result.status != PGAIO_RS_OK)
+		pgaio_result_report(result->result, &result->target_data,
+							result->result.status == PGAIO_RS_ERROR ? ERROR : WARNING);
 	pfree(result);
 }
 

@@ -382,8 +382,6 @@ read_stream_run(PG_FUNCTION_ARGS)
 	}
 	after = count_reads();
 	enter_batch_again(batch_was_open);
-	if (strategy != NULL)
-		FreeAccessStrategy(strategy);
 	relation_close(walk.rel, AccessShareLock);
 
 	row_set(row, "runs", Int32GetDatum(nruns));

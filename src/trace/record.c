@@ -37,15 +37,19 @@ is_same_fork(const PgAioTargetData *a, const PgAioTargetData *b)
 }
 
 /*
- * Returns the number of blocks of a fork that this process has submitted reads for
- * and not yet looked at: their handles are in the list for that long.
+ * Returns the number of blocks of the fork of a read in this read, in others that are
+ * submitted with it, and in those that this process has submitted and not yet looked at:
+ * their handles are in the list for that long.
  */
 static int
-blocks_ahead(const PgAioTargetData *target)
+blocks_ahead(const PgAioTargetData *target, PgAioHandle **others, int nothers)
 {
-	int			nblocks = 0;
+	int			nblocks = target->smgr.nblocks;
 	dlist_iter	iter;
 
+	for (int i = 0; i < nothers; i++)
+		if (is_same_fork(&others[i]->target_data, target))
+			nblocks += others[i]->target_data.smgr.nblocks;
 	dclist_foreach(iter, &pgaio_my_backend->in_flight_ios)
 	{
 		PgAioHandle *ioh = dclist_container(PgAioHandle, node, iter.cur);
@@ -86,7 +90,7 @@ trace_staged(PgAioHandle *ioh, bool synchronous)
 		head.state = TRACE_SUBMITTED;
 		head.submitted = head.staged;
 		head.in_progress = dclist_count(&pgaio_my_backend->in_flight_ios) + 1;
-		head.lookahead = blocks_ahead(&ioh->target_data) + ioh->target_data.smgr.nblocks;
+		head.lookahead = blocks_ahead(&ioh->target_data, NULL, 0);
 	}
 	else
 		nstaged++;
@@ -102,37 +106,22 @@ void
 trace_submitting(uint16 num_staged_ios, PgAioHandle **staged_ios)
 {
 	IoTime		now;
-	int			before;
-	const PgAioTargetData *target = NULL;
-	int			ahead = 0;
 
 	if (likely(nstaged == 0))
 		return;
 
 	now = io_now();
-	before = dclist_count(&pgaio_my_backend->in_flight_ios);
 	for (int i = 0; i < num_staged_ios; i++)
 	{
 		PgAioHandle *ioh = staged_ios[i];
-		TraceRecord *record;
+		int			ahead = blocks_ahead(&ioh->target_data, staged_ios, i);
+		TraceRecord *record = trace_lock_io(ioh, ioh->generation);
 
-		/* those of a batch are mostly for the same relation */
-		if (target == NULL || !is_same_fork(target, &ioh->target_data))
-		{
-			target = &ioh->target_data;
-			ahead = blocks_ahead(target);
-			for (int j = 0; j < i; j++)
-				if (is_same_fork(target, &staged_ios[j]->target_data))
-					ahead += staged_ios[j]->target_data.smgr.nblocks;
-		}
-		ahead += ioh->target_data.smgr.nblocks;
-
-		record = trace_lock_io(ioh, ioh->generation);
 		if (record == NULL)
 			continue;
 		record->state = TRACE_SUBMITTED;
 		record->submitted = now;
-		record->in_progress = before + i + 1;
+		record->in_progress = dclist_count(&pgaio_my_backend->in_flight_ios) + i + 1;
 		record->lookahead = ahead;
 		SpinLockRelease(&record->mutex);
 	}

@@ -65,26 +65,6 @@ trace_begin(PgAioHandle *ioh, TraceRecord *head)
 	pg_atomic_write_u64(&trace->seqs[io_index(ioh)], seq);
 }
 
-/* Locks the record about this use of a handle; NULL if there is none (any more). */
-TraceRecord *
-trace_lock_io(PgAioHandle *ioh, uint64 generation)
-{
-	uint32		io = io_index(ioh);
-	uint64		seq = pg_atomic_read_u64(&trace->seqs[io]);
-	TraceRecord *record = slot(seq);
-
-	/* without its lock: enough for handles that are not traced */
-	if (seq == 0 || record->generation != generation || record->io != io)
-		return NULL;
-
-	SpinLockAcquire(&record->mutex);
-	if (record->seq == seq && record->generation == generation && record->io == io)
-		return record;
-	SpinLockRelease(&record->mutex);
-
-	return NULL;
-}
-
 /* Locks the record with this number, or returns NULL if there is none any more. */
 TraceRecord *
 trace_lock(uint64 seq)
@@ -97,4 +77,18 @@ trace_lock(uint64 seq)
 	SpinLockRelease(&record->mutex);
 
 	return NULL;
+}
+
+/* Locks the record about this use of a handle; NULL if there is none (any more). */
+TraceRecord *
+trace_lock_io(PgAioHandle *ioh, uint64 generation)
+{
+	uint32		io = io_index(ioh);
+	uint64		seq = pg_atomic_read_u64(&trace->seqs[io]);
+	TraceRecord *record = slot(seq);
+
+	/* without its lock: under the lock, the number alone decides */
+	if (seq == 0 || record->generation != generation || record->io != io)
+		return NULL;
+	return trace_lock(seq);
 }

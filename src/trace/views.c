@@ -215,39 +215,31 @@ Datum
 io_trace_status_get(PG_FUNCTION_ARGS)
 {
 	Row		   *row;
-	IoMatch		match;
-	bool		running;
-	TimestampTz started_at;
-	TimestampTz stopped_at;
+	TraceRing	now;
 	uint64		recorded;
-	uint64		lost_waits;
 	Oid			relation = InvalidOid;
 
 	require_subsystem_to_look(fcinfo, &trace_subsystem);
 
 	LWLockAcquire(trace->lock, LW_SHARED);
-	running = trace->filter != 0;
-	match = trace->match;
-	started_at = trace->started_at;
-	stopped_at = trace->stopped_at;
-	recorded = pg_atomic_read_u64(&trace->next) - trace->first;
-	lost_waits = pg_atomic_read_u64(&trace->lost_waits);
+	now = *trace;
 	LWLockRelease(trace->lock);
 
-	if (match.nrels > 0)
-		relation = trace_relation(&match.rels[0], match.temp_owner);
+	recorded = pg_atomic_read_u64(&now.next) - now.first;
+	if (now.match.nrels > 0)
+		relation = trace_relation(&now.match.rels[0], now.match.temp_owner);
 
 	row = row_begin(fcinfo);
-	row_set(row, "running", BoolGetDatum(running));
+	row_set(row, "running", BoolGetDatum(now.filter != 0));
 	row_set_if(row, "relation", OidIsValid(relation), ObjectIdGetDatum(relation));
-	row_set_if(row, "pid", match.pid != 0, Int32GetDatum(match.pid));
-	row_set_text(row, "op", io_op_names(match.ops));
-	row_set(row, "size", Int32GetDatum(trace->nrecords));
+	row_set_if(row, "pid", now.match.pid != 0, Int32GetDatum(now.match.pid));
+	row_set_text(row, "op", io_op_names(now.match.ops));
+	row_set(row, "size", Int32GetDatum(now.nrecords));
 	row_set(row, "recorded", Int64GetDatum(recorded));
-	row_set(row, "lost", Int64GetDatum(recorded > trace->nrecords ? recorded - trace->nrecords : 0));
-	row_set(row, "lost_waits", Int64GetDatum(lost_waits));
-	row_set_if(row, "started_at", started_at != 0, TimestampTzGetDatum(started_at));
-	row_set_if(row, "stopped_at", stopped_at != 0, TimestampTzGetDatum(stopped_at));
+	row_set(row, "lost", Int64GetDatum(recorded > now.nrecords ? recorded - now.nrecords : 0));
+	row_set(row, "lost_waits", Int64GetDatum(pg_atomic_read_u64(&now.lost_waits)));
+	row_set_if(row, "started_at", now.started_at != 0, TimestampTzGetDatum(now.started_at));
+	row_set_if(row, "stopped_at", now.stopped_at != 0, TimestampTzGetDatum(now.stopped_at));
 
 	return row_result(row);
 }
