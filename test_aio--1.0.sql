@@ -161,7 +161,7 @@ RETURNS SETOF record
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 
 COMMENT ON FUNCTION read_stream_for_blocks(regclass, int4[]) IS
-'read these blocks, in this order, by a read stream; one row is one block';
+'read these blocks, in this order, by a read stream; one row is one block, and one step of a cursor';
 
 CREATE FUNCTION read_stream_run(rel regclass, blocks int4[],
 	fork text DEFAULT 'main',

@@ -4,13 +4,13 @@
  */
 #include "test_aio.h"
 
+#include "access/htup_details.h"
 #include "common/hashfn.h"
 #include "funcapi.h"
 #include "pgstat.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/pgstat_internal.h"
-#include "utils/tuplestore.h"
 
 PG_FUNCTION_INFO_V1(read_stream_for_blocks);
 PG_FUNCTION_INFO_V1(read_stream_run);
@@ -30,6 +30,7 @@ typedef struct Numbers
 typedef struct Walk
 {
 	Relation	rel;
+	ReadStream *stream;
 	BufferTag	tag;			/* of the consumer's block */
 	Numbers		blocks;
 	Numbers		pause_at;
@@ -117,7 +118,7 @@ look_ahead(Walk *walk)
 
 /* Returns the stream's next buffer, after a reset and the end of a pause if due. */
 static Buffer
-next_buffer(Walk *walk, ReadStream *stream, void **data)
+next_buffer(Walk *walk, void **data)
 {
 	Buffer		buffer;
 
@@ -125,16 +126,16 @@ next_buffer(Walk *walk, ReadStream *stream, void **data)
 		walk->position == walk->reset_at.values[walk->resets])
 	{
 		walk->resets++;
-		read_stream_reset(stream);
+		read_stream_reset(walk->stream);
 		look_ahead(walk);
 	}
 
 	/* two pauses may follow each other: one before a reset, one after it */
-	while (!BufferIsValid(buffer = read_stream_next_buffer(stream, data)) &&
+	while (!BufferIsValid(buffer = read_stream_next_buffer(walk->stream, data)) &&
 		   walk->paused && walk->ahead == walk->position)
 	{
 		walk->paused = false;
-		stream_resume(stream);
+		stream_resume(walk->stream);
 	}
 
 	return buffer;
@@ -145,10 +146,10 @@ next_buffer(Walk *walk, ReadStream *stream, void **data)
  * the stream has returned just this block, valid and with the data it was given.
  */
 static Buffer
-walk_on(Walk *walk, ReadStream *stream)
+walk_on(Walk *walk)
 {
 	void	   *data = NULL;
-	Buffer		buffer = next_buffer(walk, stream, walk->data_size > 0 ? &data : NULL);
+	Buffer		buffer = next_buffer(walk, walk->data_size > 0 ? &data : NULL);
 	BufferDesc *desc;
 	BufferState state;
 
@@ -182,55 +183,85 @@ walk_on(Walk *walk, ReadStream *stream)
 
 /* Ends the stream.  Raises an error if it goes on after the last block. */
 static void
-end_walk(Walk *walk, ReadStream *stream, bool early)
+end_walk(Walk *walk, bool early)
 {
-	if (!early && BufferIsValid(next_buffer(walk, stream, NULL)))
+	if (!early && BufferIsValid(next_buffer(walk, NULL)))
 		ereport(ERROR, errcode(ERRCODE_DATA_CORRUPTED),
 				errmsg("read stream returned more than %d blocks", walk->blocks.n));
-	read_stream_end(stream);
+	read_stream_end(walk->stream);
+}
+
+/* ExprContextCallbackFunction: nobody wants more rows of read_stream_for_blocks(). */
+static void
+end_steps(Datum arg)
+{
+	Walk	   *walk = (Walk *) DatumGetPointer(arg);
+	bool		batch_was_open = leave_batch();
+
+	end_walk(walk, walk->position < walk->blocks.n);
+	enter_batch_again(batch_was_open);
+	relation_close(walk->rel, AccessShareLock);
+}
+
+/* Begins a stream that goes on from call to call, until end_steps(). */
+static void
+begin_steps(FunctionCallInfo fcinfo)
+{
+	FuncCallContext *steps = SRF_FIRSTCALL_INIT();
+	MemoryContext context = MemoryContextSwitchTo(steps->multi_call_memory_ctx);
+	Walk	   *walk = steps->user_fctx = palloc0_object(Walk);
+
+	(void) get_call_result_type(fcinfo, NULL, &steps->tuple_desc);
+	(void) BlessTupleDesc(steps->tuple_desc);
+	walk->rel = open_relation_for_io(fcinfo, PG_GETARG_OID(0), AccessShareLock);
+	walk->blocks = blocks_arg(fcinfo, 1, walk->rel, MAIN_FORKNUM);
+	InitBufferTag(&walk->tag, &walk->rel->rd_locator, MAIN_FORKNUM, 0);
+	walk->stream = read_stream_begin_relation(READ_STREAM_FULL, NULL, walk->rel, MAIN_FORKNUM,
+											  next_block, walk, 0);
+	RegisterExprContextCallback(((ReturnSetInfo *) fcinfo->resultinfo)->econtext,
+								end_steps, PointerGetDatum(walk));
+	MemoryContextSwitchTo(context);
 }
 
 /*
  * Reads these blocks of the main fork, in this order, repeats included, by a read
- * stream (read_stream_begin_relation, READ_STREAM_FULL).  One row is one block:
- * its index in the array, the block that the buffer holds, the buffer.  Raises an
+ * stream (read_stream_begin_relation, READ_STREAM_FULL).  One row is one block, and one
+ * call: its index in the array, the block that the buffer holds, the buffer.  Raises an
  * error if that is not the block asked for, or if the stream ends early or late.
  */
 Datum
 read_stream_for_blocks(PG_FUNCTION_ARGS)
 {
-	Walk		walk = {.rel = open_relation_for_io(fcinfo, PG_GETARG_OID(0), AccessShareLock)};
-	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	static const bool nulls[3] = {false};
+	Datum		values[3];
+	FuncCallContext *steps;
+	Walk	   *walk;
 	bool		batch_was_open;
-	ReadStream *stream;
+	Buffer		buffer;
 
-	walk.blocks = blocks_arg(fcinfo, 1, walk.rel, MAIN_FORKNUM);
-	InitBufferTag(&walk.tag, &walk.rel->rd_locator, MAIN_FORKNUM, 0);
-	InitMaterializedSRF(fcinfo, 0);
+	if (SRF_IS_FIRSTCALL())
+		begin_steps(fcinfo);
+	steps = SRF_PERCALL_SETUP();
+	walk = steps->user_fctx;
+
+	if (walk->position == walk->blocks.n)
+	{
+		UnregisterExprContextCallback(((ReturnSetInfo *) fcinfo->resultinfo)->econtext,
+									  end_steps, PointerGetDatum(walk));
+		end_steps(PointerGetDatum(walk));
+		SRF_RETURN_DONE(steps);
+	}
 
 	/* a stream that does not batch waits for what it has just started */
 	batch_was_open = leave_batch();
-	stream = read_stream_begin_relation(READ_STREAM_FULL, NULL, walk.rel, MAIN_FORKNUM,
-										next_block, &walk, 0);
-	while (walk.position < walk.blocks.n)
-	{
-		int			position = walk.position;
-		Buffer		buffer = walk_on(&walk, stream);
-
-		/* in the order of the columns: this is done a million times */
-		const Datum values[] = {Int32GetDatum(position),
-		Int32GetDatum(get_buffer_descriptor(buffer)->tag.blockNum), Int32GetDatum(buffer)};
-
-		CHECK_FOR_INTERRUPTS();
-		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
-		ReleaseBuffer(buffer);
-	}
-	end_walk(&walk, stream, false);
+	buffer = walk_on(walk);
 	enter_batch_again(batch_was_open);
-	relation_close(walk.rel, AccessShareLock);
 
-	return (Datum) 0;
+	values[0] = Int32GetDatum(walk->position - 1);
+	values[1] = Int32GetDatum(get_buffer_descriptor(buffer)->tag.blockNum);
+	values[2] = Int32GetDatum(buffer);
+	ReleaseBuffer(buffer);
+	SRF_RETURN_NEXT(steps, HeapTupleGetDatum(heap_form_tuple(steps->tuple_desc, values, nulls)));
 }
 
 static Numbers
@@ -364,19 +395,17 @@ read_stream_run(PG_FUNCTION_ARGS)
 	before = count_reads();
 	for (walk.run = 0; walk.run < (uint32) nruns; walk.run++)
 	{
-		ReadStream *stream;
-
 		walk.position = walk.resets = 0;
 		look_ahead(&walk);
-		stream = read_stream_begin_relation(flags, strategy, walk.rel, forknum,
-											next_block, &walk, walk.data_size);
-		stream_count(stream, &stats);
+		walk.stream = read_stream_begin_relation(flags, strategy, walk.rel, forknum,
+												 next_block, &walk, walk.data_size);
+		stream_count(walk.stream, &stats);
 		while (walk.position < (end_at >= 0 ? end_at : walk.blocks.n))
 		{
 			CHECK_FOR_INTERRUPTS();
-			ReleaseBuffer(walk_on(&walk, stream));
+			ReleaseBuffer(walk_on(&walk));
 		}
-		end_walk(&walk, stream, end_at >= 0);
+		end_walk(&walk, end_at >= 0);
 		nblocks += walk.position;
 		CHECK_FOR_INTERRUPTS();
 	}
