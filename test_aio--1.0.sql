@@ -177,7 +177,9 @@ CREATE FUNCTION read_stream_run(rel regclass, blocks int4[],
 	context text DEFAULT 'normal',
 	ring_size int4 DEFAULT 0,
 	OUT runs int4, OUT blocks int8, OUT hits int8, OUT reads int8,
-	OUT read_bytes int8, OUT waits int8)
+	OUT read_bytes int8, OUT waits int8, OUT prefetch_count int8, OUT distance_sum int8,
+	OUT distance_max int4, OUT distance_capacity int4,
+	OUT io_count int8, OUT io_nblocks int8, OUT io_in_progress int8)
 RETURNS record
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 

@@ -79,11 +79,11 @@ start_buffer_io(Buffer buffer, bool for_input, bool wait)
 #define BM_JUST_DIRTIED 0
 #endif
 
-/* From 19 on, reads can join another session's I/O; streams can pause, and count waits. */
+/* From 19 on, reads can join another session's I/O; streams can pause, and count. */
 #if PG_VERSION_NUM >= 190000
 #define read_buffers_joined(operation) ((operation)->foreign_io)
 #define STREAM_CAN_PAUSE true
-#define STREAM_COUNTS_WAITS true
+#define STREAM_COUNTS true
 typedef IOStats StreamStats;
 #define stream_pause(stream) read_stream_pause(stream)
 #define stream_resume(stream) read_stream_resume(stream)
@@ -91,10 +91,11 @@ typedef IOStats StreamStats;
 #else
 #define read_buffers_joined(operation) ((void) (operation), false)
 #define STREAM_CAN_PAUSE false
-#define STREAM_COUNTS_WAITS false
+#define STREAM_COUNTS false
 typedef struct StreamStats
 {
-	int64		wait_count;
+	int64		wait_count, prefetch_count, distance_sum, distance_max,
+				distance_capacity, io_count, io_nblocks, io_in_progress;
 } StreamStats;
 #define stream_pause(stream) ((void) (stream), InvalidBlockNumber)
 #define stream_resume(stream) ((void) (stream))

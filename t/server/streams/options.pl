@@ -29,6 +29,13 @@ with_each_io_method('io_uring; long: all', sub {
 		is(scalar @kept, 32 + $concurrency * $combined, 'blocks that stay in the buffer pool');
 	}), each => [ [ 1, 2 ], [ 2, 4 ], [ 4, 8 ] ], skip => sub ($concurrency, $) { $aio->lacks('pg_buffercache') // ($concurrency == 2 ? undef : only_long()) });
 
+	# 19 counts this for EXPLAIN (IO)
+	$aio->scenario('what the server counts', with('alice', 200, sub ($alice, $t) {
+		my $run = "read_stream_run('$t', ARRAY(SELECT generate_series(0, 199)), nruns => 2)";
+		$alice->gives("SELECT prefetch_count BETWEEN 390 AND 400, io_count = reads, io_nblocks * 8192 = read_bytes, io_in_progress >= io_count, distance_max BETWEEN 1 AND distance_capacity, distance_sum BETWEEN 400 AND 400 * distance_max FROM $run",
+			$aio->major < 19 ? '|||||' : 't|t|t|t|t|t', 'in two streams');
+	}));
+
 	$aio->scenario('forks', with('alice', 20, sub ($alice, $t) {
 		$alice->sql("VACUUM $t");
 		$aio->evict($t);
