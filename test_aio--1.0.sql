@@ -104,6 +104,13 @@ AS 'MODULE_PATHNAME' LANGUAGE C STRICT VOLATILE;
 COMMENT ON FUNCTION buffers_in_file(oid) IS
 'shared buffers that hold blocks of this file, and what their headers say';
 
+CREATE FUNCTION drop_buffer(buffer int)
+RETURNS void
+AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
+
+COMMENT ON FUNCTION drop_buffer(int) IS
+'remove a block without a file from its buffer, without writing it';
+
 --
 -- Reads
 --

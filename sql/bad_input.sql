@@ -85,11 +85,14 @@ SELECT n, regexp_replace(attempt(format(call, n)), '1 to \d+; this session has \
 FROM unnest(ARRAY['buffer_call_start_io(%s, true, false)', 'buffer_call_terminate_io(%s, true, false, false, false)']) call,
 	unnest(ARRAY[0, 2147483647, -2147483648, -1000000]) n
 GROUP BY n, outcome ORDER BY n, outcome;
+SELECT regexp_replace(attempt(format('drop_buffer(%s)', n)), 'and \d+', 'and N') AS outcome, count(*) FROM unnest(ARRAY[0, -1, 2147483647]) n GROUP BY 1;
 -- I/O that nobody has started, or has started for something else
 SELECT buffer_create_toy('bad_heap', 7) AS toy \gset
 SELECT regexp_replace(attempt('buffer_call_terminate_io(' || :toy || ', true, true, false, true)'), '\d+ has', 'N has');
 SELECT buffer_call_start_io(:toy, true, false);
 SELECT regexp_replace(attempt('buffer_call_terminate_io(' || :toy || ', false, true, false, true)'), '\d+ has', 'N has');
+-- which pins its buffer
+SELECT regexp_replace(attempt('drop_buffer(' || :toy || ')'), '\d+ is', 'N is');
 SELECT FROM buffer_call_terminate_io(:toy, true, false, false, true);
 SELECT regexp_replace(attempt('buffer_call_terminate_io(' || :toy || ', true, true, false, true)'), '\d+ has', 'N has');
 

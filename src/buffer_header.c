@@ -78,31 +78,31 @@ mark_buffer_failed(BufferDesc *desc)
 }
 
 /*
- * Forgets a shared buffer that has a tag but no valid content, for example after a
- * read that failed.  The server waits until it chooses the buffer as a victim.
+ * Has a shared buffer forget its block, as the server does when it drops a relation.
+ * Returns false if the buffer holds another block, is pinned, or has one of these flags.
  */
-void
-drop_invalid_buffer(BufferDesc *desc, const BufferTag *tag)
+bool
+forget_block(BufferDesc *desc, const BufferTag *tag, BufferState unless)
 {
 	BufferTag	mapped = *tag;
 	uint32		hash = BufTableHashCode(&mapped);
 	LWLock	   *partition_lock = BufMappingPartitionLock(hash);
 	BufferState state;
+	bool		forgets;
 
 	LWLockAcquire(partition_lock, LW_EXCLUSIVE);
 	state = LockBufHdr(desc);
 
 	/* with both locks held nobody can pin it, so this decides */
-	if ((state & BM_TAG_VALID) && BufferTagsEqual(&desc->tag, tag) &&
-		BUF_STATE_GET_REFCOUNT(state) == 0 &&
-		!(state & (BM_VALID | BM_DIRTY | BM_IO_IN_PROGRESS)))
-	{
+	forgets = (state & BM_TAG_VALID) && BufferTagsEqual(&desc->tag, tag) &&
+		BUF_STATE_GET_REFCOUNT(state) == 0 && !(state & (unless | BM_IO_IN_PROGRESS));
+	if (forgets)
 		ClearBufferTag(&desc->tag);
-		buffer_header_unlock(desc, state, 0, BUF_FLAG_MASK | BUF_USAGECOUNT_MASK, 0);
+	buffer_header_unlock(desc, state, 0, forgets ? BUF_FLAG_MASK | BUF_USAGECOUNT_MASK : 0, 0);
+	if (forgets)
 		BufTableDelete(&mapped, hash);
-	}
-	else
-		buffer_header_unlock(desc, state, 0, 0, 0);
 
 	LWLockRelease(partition_lock);
+
+	return forgets;
 }

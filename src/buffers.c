@@ -13,6 +13,7 @@
 
 PG_FUNCTION_INFO_V1(evict_rel);
 PG_FUNCTION_INFO_V1(invalidate_rel_block);
+PG_FUNCTION_INFO_V1(drop_buffer);
 PG_FUNCTION_INFO_V1(buffer_create_toy);
 
 /*
@@ -104,7 +105,7 @@ evict_shared_buffer(BufferDesc *desc, const BufferTag *tag)
 		if (state & BM_VALID)
 			(void) EvictUnpinnedBuffer(BufferDescriptorGetBuffer(desc), &flushed);
 		else
-			drop_invalid_buffer(desc, tag);
+			(void) forget_block(desc, tag, BM_VALID | BM_DIRTY);
 		return BLOCK_CHANGED;
 	}
 	if (pgaio_wref_valid(&iow))
@@ -345,6 +346,35 @@ invalidate_rel_block(PG_FUNCTION_ARGS)
 					   blockno, RelationGetRelationName(rel)));
 
 	relation_close(rel, AccessShareLock);
+
+	PG_RETURN_VOID();
+}
+
+/* Removes a shared buffer's block without writing it; a dirty one that is in a file stays. */
+Datum
+drop_buffer(PG_FUNCTION_ARGS)
+{
+	Buffer		buffer = PG_GETARG_INT32(0);
+	BufferState state;
+	BufferTag	tag;
+	SMgrRelation smgr;
+	bool		is_in_file;
+
+	require_superuser(fcinfo);
+	check_range("buffer", buffer, 1, NBuffers);
+	state = read_buffer_header(get_buffer_descriptor(buffer), &tag);
+	if (!(state & BM_TAG_VALID))
+		PG_RETURN_VOID();
+
+	/* a block that is not pinned has got its place in the file by now */
+	smgr = smgropen(BufTagGetRelFileLocator(&tag), INVALID_PROC_NUMBER);
+	is_in_file = smgrexists(smgr, BufTagGetForkNum(&tag)) &&
+		smgrnblocks(smgr, BufTagGetForkNum(&tag)) > tag.blockNum;
+	if (BUF_STATE_GET_REFCOUNT(state) > 0 ||
+		!forget_block(get_buffer_descriptor(buffer), &tag, is_in_file ? BM_DIRTY : 0))
+		ereport(ERROR, errcode(ERRCODE_OBJECT_IN_USE),
+				errmsg("buffer %d is in use", buffer),
+				errdetail("It is pinned, or it is dirty and its block is in a file."));
 
 	PG_RETURN_VOID();
 }

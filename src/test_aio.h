@@ -57,7 +57,7 @@ extern bool refer_to_buffer(BufferDesc *desc, const BufferTag *tag);
 extern void drop_buffer_reference(BufferDesc *desc);
 extern bool unset_buffer_valid(Buffer buffer);
 extern void mark_buffer_failed(BufferDesc *desc);
-extern void drop_invalid_buffer(BufferDesc *desc, const BufferTag *tag);
+extern bool forget_block(BufferDesc *desc, const BufferTag *tag, BufferState unless);
 
 /* buffers.c: blocks in and out of the buffer pool */
 extern void require_evicted(Relation rel, BlockNumber blockno);
