@@ -586,7 +586,7 @@ CREATE FUNCTION io_trace_get(OUT seq int8, OUT pid int4, OUT io_id int4,
 	OUT executed_by int4, OUT completed_by int4, OUT joined bool,
 	OUT waits int4, OUT wait_time float8, OUT waiters int4[],
 	OUT wait_starts timestamptz[], OUT wait_times float8[], OUT held bool,
-	OUT backend_type text)
+	OUT backend_type text, OUT submitted_together int4, OUT why_issuer text, OUT waits_without_handle int4)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;
 

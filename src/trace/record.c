@@ -123,6 +123,7 @@ trace_submitting(uint16 num_staged_ios, PgAioHandle **staged_ios)
 		record->submitted = now;
 		record->in_progress = dclist_count(&pgaio_my_backend->in_flight_ios) + i + 1;
 		record->lookahead = ahead;
+		record->together = num_staged_ios;
 		SpinLockRelease(&record->mutex);
 	}
 
@@ -142,6 +143,7 @@ trace_wait_begins(PgAioHandle *ioh, uint64 generation, IoWait *wait)
 	wait->start = io_now();
 	wait->place = record->nkept < TRACE_MAX_WAITS ? record->nkept++ : -1;
 	record->nwaits++;
+	record->nwaits_without_handle += dclist_is_empty(&pgaio_my_backend->idle_ios);
 	if (record->owner != MyProcNumber)
 		record->joined = true;
 	if (wait->place >= 0)

@@ -56,6 +56,7 @@ typedef struct TraceRecord
 	IoTime		submitted;
 	int			in_progress;
 	int			lookahead;
+	int			together;		/* how many were submitted; 0: synchronous */
 	IoTime		completed;
 	int32		raw_result;
 	PgAioResultStatus status;
@@ -63,6 +64,7 @@ typedef struct TraceRecord
 	int			completer;		/* pid */
 
 	int			nwaits;
+	int			nwaits_without_handle;
 	int			nkept;			/* with details, in waits[] */
 	IoTime		wait_time;		/* of all that are over */
 	TraceWait	waits[TRACE_MAX_WAITS];

@@ -160,6 +160,12 @@ fill_row(Row *row, const TraceRecord *record, TimestampTz clock_offset)
 	/* of a background worker that has ended, just that it was one */
 	worker_type = record->issuer_type == B_BG_WORKER ? GetBackgroundWorkerTypeByPid(record->issuer) : NULL;
 	row_set_text(row, "backend_type", worker_type != NULL ? worker_type : GetBackendTypeDesc(record->issuer_type));
+	row_set_if(row, "submitted_together", record->together > 0, Int32GetDatum(record->together));
+	if (completed && is_read && record->executor == record->issuer)
+		row_set_text(row, "why_issuer", record->flags & PGAIO_HF_SYNCHRONOUS ? "flag" :
+					 record->together == 0 ? "method" :
+					 record->held || io_method != IOMETHOD_WORKER ? "gate" : "queue");
+	row_set(row, "waits_without_handle", Int32GetDatum(record->nwaits_without_handle));
 }
 
 /*

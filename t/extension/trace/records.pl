@@ -76,7 +76,7 @@ with_each_io_method('worker; long: io_uring', sub {
 		$bob->sql("SELECT count(*) FROM $t");
 		$aio->io_trace_shows_soon("string_agg(concat_ws(' ', blockno, in_progress, lookahead_distance, state), ', ' ORDER BY seq)",
 			join(', ', map { 8 * $_ . ' ' . ($_ + 1) . ' ' . 2 * ($_ + 1) . ' COMPLETED' } 0 .. 3), 'each submitted with those before');
-		$aio->io_trace_shows('count(DISTINCT submitted_at), bool_and(staged_at <= submitted_at)', '1|t', 'at the same time');
+		$aio->io_trace_shows('count(DISTINCT submitted_at), bool_and(staged_at <= submitted_at), min(submitted_together), max(submitted_together)', '1|t|4|4', 'at the same time');
 	}));
 }, needs => 'gate trace');
 
@@ -186,6 +186,7 @@ with_each_io_method('io_uring; long: all', sub {
 		$aio->io_fail($t, -5, times => 1);
 		$aio->io_trace_during($t, sub { $alice->fails("SELECT count(*) FROM read_buffers('$t', 3, 2)", '58030', qr/blocks 3\.\.4/, 'fails') });
 		$aio->io_trace_shows($columns, '3 2 -5 ERROR', 'failed');
+		$aio->io_trace_shows('why_issuer', 'gate', 'by its issuer') if $aio->method eq 'io_uring';
 		$aio->io_fail($t, 8192, times => 1);
 		$aio->io_trace_during($t, sub { $alice->gives("SELECT count(*) FROM read_buffers('$t', 3, 2)", 1, 'a short read') });
 		$aio->io_trace_shows($columns, '3 2 8192 PARTIAL, 4 1 8192 OK', 'short, and read again');
@@ -211,13 +212,14 @@ with_each_io_method('io_uring; long: all', sub {
 			io_uring => "executed_by IS NULL AND completed_by = $pid AND NOT f_sync");
 		$aio->io_trace_during($t, sub { $alice->sql("SELECT count(*) FROM $t") });
 		$aio->io_trace_shows("bool_and(result = 'OK' AND raw_result = length), bool_and($executor{$aio->method})", 't|t', 'the processes and the results');
+		$aio->gives("SELECT count(*) FROM io_trace WHERE why_issuer IS DISTINCT FROM CASE WHEN executed_by = pid THEN CASE WHEN f_sync THEN 'flag' ELSE 'queue' END END", 0, 'why alice executed any');
 	}));
 
 	$aio->scenario('synchronous reads, an index', with('alice', 20, sub ($alice, $t) {
 		$aio->sql("CREATE INDEX ti ON $t (blk); VACUUM $t; SELECT evict_rel('$t'), evict_rel('scenario.ti')");
 		$alice->sql('SET enable_seqscan = off; SET enable_bitmapscan = off');
 		$aio->io_trace_during(sub { $alice->sql("SELECT gen FROM $t WHERE blk = 7") });
-		$aio->gives("SELECT relation, fork, min(blockno), bool_and(f_sync AND result = 'OK' AND executed_by = pid), sum(waits) FROM io_trace"
+		$aio->gives("SELECT relation, fork, min(blockno), bool_and(f_sync AND result = 'OK' AND why_issuer = 'flag' AND submitted_together IS NULL), sum(waits) FROM io_trace"
 			  . " WHERE relation IN ('$t'::regclass, 'scenario.ti'::regclass) AND fork = 'main' GROUP BY 1, 2 ORDER BY 1",
 			"$t|main|7|t|0\nscenario.ti|main|0|t|0", 'seen');
 	}));
@@ -238,8 +240,8 @@ with_each_io_method('io_uring; long: all', sub {
 		$aio->io_trace_stop;
 		$alice->sql("SELECT io_trace_start('$t'), io_trace_start('$t'), io_trace_stop()");
 		like(join(' ', $alice->notices), qr/^the trace still has \d+ reads that were recorded before$/, 'told once, at the start');
-		$alice->gives('SELECT relation, sum(nblocks), bool_and(f_localmem), bool_and(completed_by = pid), min(result), max(result) FROM io_trace GROUP BY relation',
-			'own|40|t|t|OK|OK', 'seen, by its name');
+		$alice->gives('SELECT relation, sum(nblocks), bool_and(f_localmem), bool_and(completed_by = pid), min(result), max(result), max(why_issuer) FROM io_trace GROUP BY relation',
+			'own|40|t|t|OK|OK|' . ({ io_uring => '', sync => 'flag' }->{ $aio->method } // 'method'), 'seen, by its name');
 		$aio->io_trace_shows("bool_and(relation::text ~ '^pg_temp_[0-9]+.own\$')", 't', 'by others as well');
 		$aio->gives("SELECT relation::text ~ '^pg_temp_[0-9]+.own\$' FROM io_trace_status", 't');
 	}), leaves => 'nothing');

@@ -100,12 +100,15 @@ for my $max (1, 3)
 
 		$aio->scenario('the oldest ends, others are held', with('alice', 12, sub ($alice, $t) {
 			$aio->io_hold($t, times => $max);
+			$aio->io_trace_restart($t);
 			$alice->starts("SELECT read_rel_block_ll('$t', b, wait_complete => false) FROM generate_series(0, $max) b");
 			$aio->io_held_count($max);
 			$alice->waits_on('IoGateHeld');
 			$aio->io_release_block(0);
 			$alice->ends('waited for that read');
 			$aio->gives("SELECT string_agg(blockno::text, ',' ORDER BY blockno) FROM io_held", join(',', 1 .. $max - 1), 'the others are still held');
+			$aio->gives('SELECT blockno, waits_without_handle FROM io_trace WHERE waits > 0', '0|1', 'the trace shows the wait for a handle');
+			$aio->io_trace_stop;
 			$aio->end_filters;
 			$aio->evict($t, $alice);
 		}), skip => $max == 1 ? 'the oldest is the only one' : $aio->lacks('gate'));

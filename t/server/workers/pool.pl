@@ -94,12 +94,16 @@ with_each_io_method('worker', sub {
 		$aio->workers_stopped(1, 'the only worker');
 		# a session without completed handles: bob has not reclaimed all of his
 		my ($carol) = $aio->sessions('carol');
+		my $traced = !$aio->lacks('trace');
+		$aio->io_trace_restart($u) if $traced;
 		$carol->gives("SELECT count(read_rel_block_ll('$u', b, wait_complete => false)) FROM generate_series(0, 99) b", 100, 'starts a hundred reads');
 		my $queued = $aio->sql("SELECT count(*) FROM pg_aios WHERE pid = ${\$carol->pid} AND state = 'SUBMITTED'");
 		is($queued, 63, 'reads in the queue') if $aio->major < 19;
 		cmp_ok($queued, '>=', 63, 'reads in the queue');
 		is($aio->sql("SELECT count(*) FROM pg_aios WHERE pid = ${\$carol->pid} AND state <> 'SUBMITTED'"), 0, 'carol has performed the others herself');
 		is(scalar(split /,/, $aio->cached($u)), 100 - $queued, 'the others are cached');
+		$aio->gives("SELECT why_issuer, count(*) FROM io_trace WHERE state = 'COMPLETED' GROUP BY 1", 'queue|' . (100 - $queued), 'the trace says why') if $traced;
+		$aio->io_trace_stop if $traced;
 		$aio->continue_workers;
 		$alice->ends;
 		$carol->gives("SELECT sum(nblocks) FROM read_buffers('$u', 0, 100)", 100, 'all are read');
