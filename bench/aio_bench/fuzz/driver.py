@@ -58,7 +58,8 @@ class Session:
 class Driver:
     def __init__(self, cluster: Cluster, script: Script, at: Any = None) -> None:
         self.cluster, self.script = cluster, script
-        self.version_num = cluster.build.version_num
+        #: what 19 has in the place of a setting
+        self.renamed = {"io_workers": "io_max_workers"} if cluster.build.major >= 19 else {}
         self.sessions: list[Session] = []
         self.owners = [Owner(number, [*SHARED, f"own{number}", f"temp{number}"]) for number in range(OWNERS)]
         #: reads may fail: a fault of the gate, since all was looked at last
@@ -86,9 +87,7 @@ class Driver:
         return cursor.fetchall() if cursor.description else []
 
     def begin(self) -> None:
-        # what 19 has in its place
-        renamed = {"io_workers": "io_max_workers"} if self.version_num >= 190000 else {}
-        self.cluster.renew({renamed.get(name, name): value for name, value in self.script.settings.items()}, self.script.shape["checksums"])
+        self.cluster.renew({self.renamed.get(name, name): value for name, value in self.script.settings.items()}, self.script.shape["checksums"])
         for sql in self.script.setup:
             self.observer().execute(sql)
         for owner in self.owners:
@@ -272,13 +271,10 @@ class Driver:
         session.counts = {}
         owner = self.owners[session.number]
         candidates = [owner]
-        if step and step.effect and step.effect[0] in ("insert", "update", "delete", "clear", "commit", "prepare", "finish"):
-            happened = copy.deepcopy(owner)
-            happened.apply(step.effect, "")
-            candidates = [happened, owner]
-            if step.effect[0] in ("insert", "update", "delete", "clear") and owner.before is not None:
-                # within a transaction, which is lost
-                candidates = [owner]
+        # a change within a transaction is lost with it
+        if step and step.effect and step.effect[0] in ("commit", "prepare", "finish", *(("insert", "update", "delete", "clear") if owner.before is None else ())):
+            candidates.insert(0, copy.deepcopy(owner))
+            candidates[0].apply(step.effect, "")
         self.make_temporary(session)
         prepared = bool(self.ask(f"SELECT 1 FROM pg_prepared_xacts WHERE gid = 'p{session.number}'"))
         found = {table: self.rows_of(table, session.number) for table in owner.now if not table.startswith("temp")}
@@ -381,10 +377,8 @@ class Driver:
 
     def do_reload(self, step: Step) -> None:
         name, value = step.effect
-        if name == "io_workers" and self.version_num >= 190000:
-            name = "io_max_workers"
         self.trail.append(str(step))
-        self.observer().execute(f"ALTER SYSTEM SET {name} = '{value}'")
+        self.observer().execute(f"ALTER SYSTEM SET {self.renamed.get(name, name)} = '{value}'")
         self.ask("SELECT pg_reload_conf()")
 
     def quiet(self) -> None:

@@ -5,6 +5,8 @@ from functools import partial
 from itertools import cycle, islice
 from typing import TYPE_CHECKING, Any
 
+import psycopg
+
 from ..project import wait_for
 from .configuration import SHARED
 from .model import COLUMNS, OBSERVER, TERM, checksum, describe_difference
@@ -84,12 +86,9 @@ def indexes(driver: "Driver") -> None:
         driver.ask(f"SELECT bt_index_check('{name}', true)")
     for (name,) in driver.ask("SELECT oid::regclass FROM pg_class WHERE relkind IN ('r', 't', 'm') AND relpersistence <> 't' AND (relnamespace = 'public'::regnamespace"
                               " OR oid IN (SELECT reltoastrelid FROM pg_class WHERE relnamespace = 'public'::regnamespace))"):
-        if found := driver.ask(f"SELECT * FROM verify_heapam('{name}', check_toast => true)"):
-            driver.fail(f"verify_heapam({name}): {found[:3]}")
-        if found := driver.ask(f"SELECT * FROM pg_check_frozen('{name}')"):
-            driver.fail(f"pg_check_frozen({name}): {found[:3]}")
-        if found := driver.ask(f"SELECT * FROM pg_check_visible('{name}')"):
-            driver.fail(f"pg_check_visible({name}): {found[:3]}")
+        for check in "verify_heapam('{}', check_toast => true)", "pg_check_frozen('{}')", "pg_check_visible('{}')":
+            if found := driver.ask(f"SELECT * FROM {check.format(name)}"):
+                driver.fail(f"{check.format(name)}: {found[:3]}")
 
 
 def standby(driver: "Driver") -> None:
@@ -99,7 +98,18 @@ def standby(driver: "Driver") -> None:
         [(flushed,)] = driver.ask("SELECT pg_current_wal_flush_lsn()::text")
         if not wait_for(lambda: there.session.execute(f"SELECT pg_last_wal_replay_lsn() >= '{flushed}'").fetchall()[0][0], 30, 0.02):
             driver.fail(f"the standby does not replay up to {flushed}: {there.session.execute('SELECT pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn()').fetchall()}")
+        if not wait_for(partial(can_be_read, driver, there), 30):
+            driver.fail("the standby cannot be read for 30 s")
+
+
+def can_be_read(driver: "Driver", there: Any) -> bool:
+    try:
         rows(driver, there.session)
+    except (psycopg.errors.SerializationFailure, psycopg.errors.LockNotAvailable):
+        # VACUUM goes on
+        there.forget()
+        return False
+    return True
 
 
 def leftovers(driver: "Driver") -> None:
@@ -113,12 +123,8 @@ def leftovers(driver: "Driver") -> None:
         "temporary files": "SELECT * FROM pg_ls_tmpdir()",
     }
     for what, question in questions.items():
-        if not wait_for(partial(nothing, driver, question), 8, 0.02):
+        if not wait_for(partial(lambda question: not driver.ask(question), question), 8, 0.02):
             driver.fail(f"{what} are left: {driver.ask(question)[:5]}")
-
-
-def nothing(driver: "Driver", question: str) -> bool:
-    return not driver.ask(question)
 
 
 def processes(driver: "Driver") -> None:
