@@ -494,7 +494,7 @@ class Driver:
                 if not there.seen:
                     there.session.execute(f"{OBSERVER}; BEGIN ISOLATION LEVEL REPEATABLE READ")
                 found = [there.session.execute(f"SELECT {COLUMNS} FROM {table}").fetchall() for table in ("heap", "heap2", "parts")]
-                if there.seen not in ([], found):
+                if there.seen not in ([], found) or any(wrong for [(_, _, wrong)] in found):
                     self.fail(f"a snapshot of the standby sees {found}, and before {there.seen}")
                 there.seen = found
             except psycopg.Error as error:
