@@ -136,6 +136,22 @@ for_each_io_method('worker; long: all', sub {
 		ok($aio->poll(sub { $open->() == 0 }), 'and closes it after a checkpoint');
 	}));
 
+	# nobody else writes the block, so that the next checkpoint has nothing but its word
+	$aio->scenario('a checkpoint syncs what it has written', with('alice', [ t => 10, changes => 1 ], [ u => 200 ], sub ($alice, $t, $u) {
+		my ($flags, $size);
+		$alice->sql("SELECT count(*) FROM $t");
+		ok($aio->poll(sub {
+			$alice->sql("CHECKPOINT; SELECT FROM $t WHERE ctid = '(3,1)' FOR UPDATE") if !$flags;
+			$alice->sql("SELECT count(*) FROM read_stream_for_blocks('$u', ARRAY(SELECT (random() * 199)::int FROM generate_series(1, 20)))");
+			$flags = $aio->sql("SELECT array_to_string(flags, ' ') FROM buffer_state('$t', 3)");
+			$flags =~ /VALID/ && $flags !~ /DIRTY/;
+		}), 'the background writer writes a block');
+		$size = $aio->log_size;
+		$aio->sql('CHECKPOINT');
+		my ($file) = $aio->file_of($t) =~ m{(base/.*)};
+		like($aio->log_text($size), qr/checkpoint sync: number=\d+ file=$file /, 'the checkpoint syncs its file');
+	}));
+
 	# a round ends when it has written so many; with one each, both counts are the same
 	$aio->scenario('rounds that end early', with('alice', [ t => 100, changes => 1 ], [ u => 100, changes => 1 ], sub ($alice, $t, $u) {
 		my $work = sub { $alice->sql("UPDATE $t SET gen = gen; SELECT evict_rel('$u'); SELECT count(*) FROM read_stream_for_blocks('$u', ARRAY(SELECT generate_series(0, 99)))") };
@@ -149,4 +165,4 @@ for_each_io_method('worker; long: all', sub {
 		ok($aio->poll(sub { $work->(); ($clean, $ended) = split /\|/, $aio->sql($counts); $ended >= 5 }), 'rounds are counted that end early');
 		is($clean, $ended, 'each after one buffer');
 	}), skip => only_long());
-}, leaves => 'nothing', conf => { shared_buffers => '1MB', bgwriter_delay => '10ms', bgwriter_lru_maxpages => 1000, bgwriter_lru_multiplier => 10 });
+}, leaves => 'nothing', conf => { shared_buffers => '1MB', bgwriter_delay => '10ms', bgwriter_lru_maxpages => 1000, bgwriter_lru_multiplier => 10, fsync => 'on', log_min_messages => 'debug1' });

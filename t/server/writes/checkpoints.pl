@@ -1,5 +1,22 @@
 # What checkpoints write, and that WAL is written before.
 use TestAio;
+use Time::HiRes qw(stat);
+
+# Has the checkpointer log the files that it syncs.  Returns the size of the log then.
+sub tells_of_syncs ($aio)
+{
+	my $size = $aio->log_size;
+	$aio->alter_system(log_min_messages => 'debug1');
+	$aio->poll(sub { $aio->sql('CHECKPOINT'); $aio->log_text($size) =~ /checkpointer DEBUG:/ }) or fail('the checkpointer knows the setting');
+	return $aio->log_size;
+}
+
+# The files of relations, and what tells that one has changed.
+sub files ($aio)
+{
+	my $directory = $aio->node->data_dir;
+	return map { my @stat = stat; @stat ? (s{^\Q$directory\E/}{}r => "@stat[1, 7, 9]") : () } glob "$directory/base/*/[1-9]* $directory/global/[1-9]*";
+}
 
 # What checkpoints write, write back and sync, as the counters and the log have it; with a full queue
 # of requests, and with options of CHECKPOINT.  Checkpoints that fail; files that checkpoints remove.
@@ -97,9 +114,7 @@ for_each_io_method('io_uring; long: all', sub {
 		my @tables = map { $aio->table("s$_", 1) } 1 .. 12;
 		my $room = $aio->sql("SELECT setting FROM pg_settings WHERE name = 'shared_buffers'");
 		$alice->sql('SET log_min_messages = debug1');
-		my $size = $aio->log_size;
-		$aio->alter_system(log_min_messages => 'debug1');
-		$aio->poll(sub { $aio->sql('CHECKPOINT'); $aio->log_text($size) =~ /checkpointer DEBUG:/ }) or fail('the checkpointer knows the setting');
+		my $size = tells_of_syncs($aio);
 		my ($checkpointer) = $aio->pids_of_type('checkpointer');
 		$aio->poll(sub { $aio->wait_event($checkpointer) eq 'CheckpointerMain' });
 		$size = $aio->log_size;
@@ -116,17 +131,49 @@ for_each_io_method('io_uring; long: all', sub {
 		is(join(' ', sort values %files), '', 'the checkpoint syncs the files of all of them');
 	}));
 
+	# whatever writes a file, the next checkpoint syncs it
+	my @writers = (
+		[ 'an empty table', 'CREATE TABLE scenario.e (i int, body text)' ],
+		[ 'rows', "INSERT INTO scenario.e SELECT i, repeat('x', 2000) FROM generate_series(1, 500) i" ],
+		[ 'a table that is made from rows', 'CREATE TABLE scenario.f AS TABLE scenario.e' ],
+		[ 'an unlogged table', 'CREATE UNLOGGED TABLE scenario.v (i int PRIMARY KEY, a int[], g serial); CREATE INDEX ON scenario.v USING gin (a); INSERT INTO scenario.v VALUES (1)' ],
+		[ 'that becomes logged', 'ALTER TABLE scenario.v SET LOGGED' ],
+		[ 'an index', 'CREATE INDEX ON scenario.e (i)' ],
+		[ 'VACUUM', 'VACUUM scenario.e' ],
+		[ 'VACUUM FULL', 'VACUUM FULL scenario.e' ],
+		[ 'TRUNCATE', 'TRUNCATE scenario.f' ],
+		[ 'blocks that a session evicts', "DELETE FROM scenario.e WHERE i < 3; SELECT evict_rel('scenario.e')" ],
+		[ 'a new database', 'CREATE DATABASE copied TEMPLATE postgres STRATEGY wal_log' ],
+		[ 'and none', 'DROP DATABASE copied' ]);
+	$aio->scenario('changed files', sub {
+		# or they would keep it from being a template
+		$aio->end_sessions;
+		tells_of_syncs($aio);
+		my %before;
+		for my $case ([ 'what was before', 'CHECKPOINT' ], @writers)
+		{
+			my ($name, $sql) = @$case;
+			my $size = $aio->log_size;
+			$aio->sql($_) for split(/; /, $sql), 'CHECKPOINT';
+			my %after = files($aio);
+			my %changed = map { $_ => 1 } grep { $after{$_} ne ($before{$_} // '') } keys %after;
+			delete @changed{ $aio->log_text($size) =~ /checkpoint sync: number=\d+ file=(\S+) /g };
+			is(join(' ', sort keys %changed), '', "$name: no changed file that is not synced") if %before;
+			%before = %after;
+		}
+	});
+
 	$aio->scenario('CHECKPOINT %s', sub ($, $options, $unlogged) {
 		my ($t, $u) = map { $aio->table(@$_, changes => 1) } [ 't', 5 ], [ 'u', 5, kind => 'UNLOGGED' ];
 		my $dirty = sub { return join ',', map { $aio->sql("SELECT count(*) FROM buffers_in_file(pg_relation_filenode('$_')) WHERE fork = 'main' AND 'DIRTY' = ANY (flags)") } $t, $u };
-		$aio->sql("UPDATE $_ SET gen = gen + 1 WHERE ctid IN (SELECT min(ctid) FROM $_)") for $t, $u;
-		$aio->sql("CHECKPOINT (FLUSH_UNLOGGED); DELETE FROM $_ WHERE ctid IN (SELECT ctid FROM $_ ORDER BY ctid LIMIT 1); INSERT INTO $_ SELECT 'x', -1, 0, 'x'") for $t, $u;
+		$aio->sql("UPDATE $_ SET gen = gen + 1 WHERE ctid IN (SELECT min(ctid) FROM $_); SELECT evict_rel('$_')") for $t, $u;
+		$aio->sql("CHECKPOINT; DELETE FROM $_ WHERE ctid IN (SELECT ctid FROM $_ ORDER BY ctid LIMIT 1); INSERT INTO $_ SELECT 'x', -1, 0, 'x'") for $t, $u;
 		my ($before) = $dirty->();
 		$aio->sql("CHECKPOINT $options");
 		my ($logged, $left) = split /,/, $dirty->();
 		is($logged, 0, "CHECKPOINT $options writes logged tables");
 		is($left > 0, $unlogged > 0, $unlogged ? 'and no others' : 'and unlogged ones');
-	}, each => [ [ '', 2 ], [ '(FLUSH_UNLOGGED false)', 2 ], [ '(MODE fast)', 2 ], [ '(MODE spread, FLUSH_UNLOGGED)', 0 ], [ '(FLUSH_UNLOGGED true)', 0 ] ], skip => $aio->major < 19 ? '18 has no options' : undef);
+	}, each => [ [ '', 2 ], [ '(FLUSH_UNLOGGED false)', 2 ], [ '(MODE fast)', 2 ], [ '(MODE spread, FLUSH_UNLOGGED)', 0 ], [ '(FLUSH_UNLOGGED true)', 0 ] ], skip => sub ($options, $) { $options && $aio->major < 19 ? '18 has no options' : undef });
 
 	# What a checkpoint asks of the kernel, as strace shows it: the blocks that it writes, those that it
 	# asks to be written back, and the files that it syncs.
