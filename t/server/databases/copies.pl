@@ -47,7 +47,11 @@ END
 		for my $strategy ($crashes ? qw(file_copy wal_log) : qw(wal_log file_copy))
 		{
 			$aio->sql("CREATE DATABASE $strategy TEMPLATE template STRATEGY $strategy");
-			next if $strategy ne 'file_copy' || !$crashes;
+			next if !$crashes;
+			my $carol = $aio->session('carol', dbname => $strategy);
+			is($forks->($carol), $expected_forks, "$strategy: the same pages in the other forks");
+			$aio->end_session($carol);
+			next if $strategy ne 'file_copy';
 			$bob = $aio->session('bob', dbname => 'template');
 			$bob->sql("UPDATE $_ SET n = n WHERE n % 5 = 2") for qw(p u);
 			$aio->end_session($bob);
