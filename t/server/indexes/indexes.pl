@@ -195,13 +195,15 @@ for_each_io_method('worker; long: all', sub {
 
 	$aio->scenario('of indexes', sub {
 		my $t = 'scenario.i';
-		$aio->sql("CREATE TABLE $t (k int) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT generate_series(1, 10000); CREATE INDEX i_b ON $t (k); CREATE INDEX i_h ON $t USING hash (k);"
+		$aio->sql("CREATE TABLE $t (k int) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT generate_series(1, 10000); CREATE INDEX i_b ON $t (k); CREATE INDEX i_h ON $t USING hash (k); INSERT INTO $t SELECT 7000 FROM generate_series(1, 3000);"
 			  . "DELETE FROM $t WHERE k BETWEEN 2500 AND 7500; VACUUM $t; SELECT evict_rel('scenario.i_b'), evict_rel('scenario.i_h')");
 		my ($pages, $deleted) = split /\|/, $aio->sql("SELECT internal_pages + leaf_pages + empty_pages + deleted_pages + 1, deleted_pages FROM pgstatindex('scenario.i_b')");
 		is($pages, $aio->sql("SELECT pg_relation_size('scenario.i_b') / 8192"), 'btree: each page is of one kind');
 		is($deleted, $aio->sql("SELECT count(*) FROM generate_series(1, $pages - 1) b, bt_page_stats('scenario.i_b', b) s WHERE s.type IN ('d', 'D')"), 'deleted pages') if !$aio->lacks('pageinspect');
 		cmp_ok($deleted, '>', 10, 'there are some');
-		my ($hash_pages, $items) = split /\|/, $aio->sql("SELECT bucket_pages + overflow_pages + bitmap_pages + unused_pages + 1, live_items + dead_items FROM pgstathashindex('scenario.i_h')");
+		my ($hash_pages, $items, $unused) = split /\|/, $aio->sql("SELECT bucket_pages + overflow_pages + bitmap_pages + unused_pages + 1, live_items + dead_items, unused_pages FROM pgstathashindex('scenario.i_h')");
+		is($unused, $aio->sql("SELECT count(*) FROM generate_series(1, $hash_pages - 1) b WHERE hash_page_type(get_raw_page('scenario.i_h', b)) = 'unused'"), 'unused pages') if !$aio->lacks('pageinspect');
+		cmp_ok($unused, '>', 5, 'there are some');
 		is($hash_pages, $aio->sql("SELECT pg_relation_size('scenario.i_h') / 8192"), 'hash: each page is of one kind');
 		is($items, 10000 - 5001, 'entries');
 	}, skip => $aio->lacks('pgstattuple'));
@@ -232,4 +234,17 @@ for_each_io_method('worker; long: all', sub {
 		$aio->sql("SELECT gin_index_check('scenario.t_i')") if $am eq 'gin' && !$aio->lacks('amcheck');
 		$alice->gives("SET enable_seqscan = off; SELECT count(*) FROM scenario.t WHERE ${\($condition =~ s/\b99\b/4999/gr =~ s/< 100/< 5000/r)}", $rows == 1 ? 1 : 4500, 'all rows');
 	}), each => \@methods);
+
+	# recovery makes them anew from their init forks, which the checkpoint has written
+	$aio->scenario('unlogged, after a checkpoint and a crash', sub {
+		$aio->sql('CREATE UNLOGGED TABLE scenario.t (n int, p point, a int[], s serial)');
+		$aio->sql("CREATE INDEX t_$_->[0] ON scenario.t USING $_->[0] ($_->[1])") for @methods;
+		my $insert = 'INSERT INTO scenario.t SELECT i, point(i, i), ARRAY[i] FROM generate_series(0, 1999) i';
+		$aio->sql("$insert; CHECKPOINT");
+		$aio->recovers;
+		$aio->gives('SELECT count(*) FROM scenario.t', 0, 'the table is empty');
+		$aio->sql($insert);
+		$aio->gives('SELECT min(s), max(s) FROM scenario.t', '1|2000', 'the sequence begins again');
+		$aio->gives("SET enable_seqscan = off; SELECT count(*) FROM scenario.t WHERE $_->[2]; RESET enable_seqscan", $_->[3], "a query by the index: $_->[0]") for @methods;
+	}, dies => 1);
 }, leaves => 'nothing');
