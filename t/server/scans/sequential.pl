@@ -132,6 +132,25 @@ with_each_io_method('worker; long: all', sub {
 		$alice->sql('COMMIT');
 	}));
 
+	# what relies on the order of the blocks begins with the first one, wherever another scan stands
+	$aio->scenario('not synchronized', with('alice', sub ($alice) {
+		my $t = numbered_table($aio, 'r', 600, 1);
+		$aio->sql("DELETE FROM $t WHERE n % 10 = 3");
+		my $stand_in_the_middle = sub { $alice->sql("SET synchronize_seqscans = on; SELECT count(*) FROM (SELECT FROM $t LIMIT 300) s") };
+		for my $statement ("CREATE INDEX CONCURRENTLY r_n ON $t (n)", "REINDEX INDEX CONCURRENTLY scenario.r_n")
+		{
+			$stand_in_the_middle->();
+			$alice->sql($statement);
+			$alice->gives("SET enable_seqscan = off; SET enable_bitmapscan = off; SELECT count(n), sum(n) FROM $t WHERE n >= 0; RESET ALL", '540|161820', "$statement: each row once");
+		}
+		return if $aio->lacks('pgstattuple');
+		$aio->evict($t);
+		$stand_in_the_middle->();
+		$aio->evict($t);
+		my $io = $aio->io_during($alice, 'relation/bulkread', sub { $alice->gives("SELECT table_len, tuple_count FROM pgstattuple('$t')", 600 * 8192 . '|540', 'pgstattuple()') });
+		is($io =~ s{.*/}{}r, 600 * 8192, 'reads each block once');
+	}));
+
 	$aio->scenario('a parallel scan says where it stands', with('alice bob', sub ($alice, $bob) {
 		my $t = numbered_table($aio, 'r', 600, 1);
 		$_->sql('SET synchronize_seqscans = on; SET io_combine_limit = 1; SET effective_io_concurrency = 1') for $alice, $bob;
