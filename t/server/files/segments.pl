@@ -147,6 +147,7 @@ for_each_io_method('worker; long: all', sub {
 		# TRUNCATE keeps the files of a table that the same transaction has made
 		$alice->sql("TRUNCATE $t");
 		is(file_sizes($file), '0 0 0', 'all files are empty');
+		is(join(' ', descriptors($alice->pid, qr{\Q${\basename $file}\E\.\d+$})), '', 'the session has only the first one open');
 		$alice->gives("SELECT count(*), pg_relation_size('$t') FROM $t", '0|0', 'no row is left');
 		$alice->sql("CALL add_pages('$t', 0, 19, 1); COMMIT");
 		$aio->evict($t, $alice);
@@ -246,6 +247,20 @@ for_each_io_method('worker; long: all', sub {
 			$aio->gives("SELECT count(DISTINCT relblocknumber), count(*) FROM pg_buffercache WHERE relfilenode = pg_relation_filenode('$relation') AND relforknumber = $number",
 				"$blocks|$blocks", "$fork: in the buffer pool");
 			$number++;
+		}
+		# the map of a table may be longer than the table, and each fork has an end of its own
+		my $u = $aio->table('u', 10, changes => 1);
+		$aio->sql("DELETE FROM $u WHERE blk > 0; VACUUM (TRUNCATE on) $u");
+		my %blocks = map { $_ => $aio->sql("SELECT pg_relation_size('$u', '$_') / 8192") } qw(main fsm vm);
+		is("$blocks{main} $blocks{fsm} $blocks{vm}", '1 3 1', 'blocks');
+		my @functions = ("SELECT pg_prewarm('$u', 'buffer', '%1\$s', %2\$s, %2\$s)", $aio->lacks('pageinspect') ? () : "SELECT length(get_raw_page('$u', '%s', %s)) / 8192");
+		for my $fork (sort keys %blocks)
+		{
+			for my $function (@functions)
+			{
+				$alice->gives((sprintf $function, $fork, $blocks{$fork} - 1), 1, "$fork: its last block");
+				$alice->fails((sprintf $function, $fork, $blocks{$fork}), '22023', qr/block number/, "$fork: no further one");
+			}
 		}
 		# the message names the fork
 		$aio->evict($t);

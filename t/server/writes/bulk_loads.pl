@@ -101,10 +101,10 @@ with_each_io_method('io_uring; long: all', sub {
 	$aio->scenario('a temporary table that cannot grow, again and again', with('alice', sub ($alice) {
 		$alice->sql('SET temp_buffers = 100');
 		my ($t, $u) = map { $aio->table($_, 10, kind => 'TEMP', session => $alice, changes => 1) } qw(t u);
-		for my $failure (1 .. 3)
-		{
-			while_injected($alice->pid, 'pwrite64,pwritev,fallocate:error=ENOSPC', $aio->file_of($t, $alice), sub { $alice->fails("SELECT grow_rel('$t', 7)", '53100', qr/could not extend file .*: No space left on device/, "failure $failure") });
-		}
+		# among them a size that fills what the session keeps of its pins, 32 at a time
+		while_injected($alice->pid, 'pwrite64,pwritev,fallocate:error=ENOSPC', $aio->file_of($t, $alice), sub {
+			$alice->fails("SELECT grow_rel('$t', $_)", '53100', qr/could not extend file .*: No space left on device/, "$_ blocks") for 7, 7, reverse 56 .. 64;
+		});
 		$alice->sql("CALL add_pages('$t', 10, 29)");
 		for my $round (1, 2)
 		{
