@@ -44,6 +44,9 @@ with_each_io_method('sync; long: all', sub {
 		is_between($hits, $pages, $all, "hits, of $all with those of catalogs");
 		is((vacuum_all($alice, $t, $pages))[0] >= 1 ? 1 : 0, 1, "limit $pages: reached");
 		is((vacuum_all($alice, $t, $all + 1))[0], '0.000', "limit ${\($all + 1)}: not reached");
+		# a part of a millisecond for each page
+		$alice->sql('SET vacuum_cost_delay = 0.1');
+		cmp_ok((vacuum_all($alice, $t, 1))[0], '>=', 0.1 * $pages, 'many short sleeps');
 	}), each => [ '', 'TEMP' ]);
 
 	# it is a hit once it is there

@@ -129,6 +129,28 @@ with_each_io_method('io_uring; long: all', sub {
 		is($dead->(), 0, 'no dead line pointer is left') if !$aio->lacks('pageinspect');
 	}));
 
+	$aio->scenario('failsafe without indexes', with('alice', 100, changes => 1, sub ($alice, $t) {
+		$aio->sql("DELETE FROM $t WHERE blk >= 50");
+		$alice->sql('SET allow_system_table_mods = on');
+		$alice->sql("UPDATE pg_class SET relfrozenxid = ((txid_current() + 2147484296) % 4294967296)::text::xid WHERE oid = '$t'::regclass");
+		is(reported(vacuum($alice, 'TRUNCATE on', $t), qr/tuples: (\d+) removed/), 50, 'the rows');
+		$alice->warns(qr/bypassing nonessential maintenance of table "postgres.scenario.t" as a failsafe after 0 index scans/, 'VACUUM goes into failsafe mode');
+		$aio->gives("SELECT pg_relation_size('$t') / 8192", 100, 'and does not truncate');
+		like(vacuum($alice, 'TRUNCATE on', $t), qr/pages: 50 removed, 50 remain/, 'as the next VACUUM does');
+	}));
+
+	# it may be at its indexes for hours
+	$aio->scenario('what is pinned while VACUUM reads an index', with('alice', 40, changes => 1, sub ($alice, $t) {
+		$aio->sql("CREATE INDEX t_i ON $t (blk); DELETE FROM $t WHERE blk % 4 = 1; SELECT evict_rel('scenario.t_i')");
+		my $pins = q{SELECT string_agg(format('%s %s', relforknumber, relblocknumber), ', ') FROM pg_buffercache WHERE pinning_backends > 0 AND relfilenode = pg_relation_filenode('};
+		$aio->sql("$pins$t')");
+		$aio->read_at_completion_wait($alice, "VACUUM (INDEX_CLEANUP on, TRUNCATE off) $t", relation => 'scenario.t_i', pid => $alice->pid, blockno => 1);
+		$aio->gives("$pins$t')", '', 'no block of the table and its maps');
+		$aio->gives("SELECT phase FROM pg_stat_progress_vacuum WHERE pid = ${\$alice->pid}", 'vacuuming indexes', 'the phase');
+		$aio->completion_continue;
+		$alice->ends('VACUUM');
+	}), skip => $aio->no_faults // $aio->lacks('pg_buffercache'));
+
 	# VACUUM begins ten transactions before that age.  It looks again when its memory for dead rows is
 	# full, after some fifty pages, and from then on does not read into its ring any more (server commit
 	# 585181e07 of 18.6).
