@@ -21,6 +21,19 @@ with_each_io_method('worker', sub {
 		is($files->(), 0, 'goes with the session');
 	}));
 
+	# nothing takes it for the end of the file
+	my $rows = 'SELECT i FROM generate_series(1, 20000) i';
+	my %spills = (
+		'a sort' => "SELECT count(*) FROM ($rows ORDER BY i DESC OFFSET 1) s",
+		'a hash join' => "SET enable_mergejoin = off; SELECT count(*) FROM ($rows OFFSET 0) a JOIN ($rows OFFSET 0) b USING (i)",
+		'a hash aggregate' => "SET enable_sort = off; SELECT count(*) FROM (SELECT i, count(*) FROM ($rows OFFSET 0) s GROUP BY i) s",
+		'the rows of a function' => 'SELECT count(*) FROM generate_series(1, 20000)',
+		'a cursor' => "BEGIN; DECLARE c SCROLL CURSOR WITH HOLD FOR $rows; COMMIT; MOVE ALL FROM c; FETCH BACKWARD 19990 FROM c");
+	$aio->scenario('%s, whose file cannot be read', with('alice', sub ($alice, $what) {
+		$alice->sql("SET work_mem = '64kB'; SET hash_mem_multiplier = 1");
+		while_injected($alice->pid, 'pread64:error=EIO', undef, sub { $alice->fails($spills{$what}, '58030', qr{could not read file "base/pgsql_tmp/\S+": Input/output error}, 'an error') });
+	}), each => [ sort keys %spills ], skip => no_strace(), log => qr/client backend alice ERROR:  could not read file/);
+
 	# a start knows temporary files of relations and of the executor by their names
 	$aio->scenario('a start removes temporary files', sub {
 		my $base = $aio->node->data_dir . '/base';
