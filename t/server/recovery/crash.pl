@@ -28,6 +28,7 @@ with_each_io_method('worker; long: all', sub {
 
 	$aio->scenario('%s is killed', with('alice bob', 40, sub ($alice, $bob, $t, $victim) {
 		$aio->sql('CHECKPOINT');
+		my $begun = $aio->sql('SELECT clock_timestamp()');
 		$alice->sql("SELECT read_rel_block_ll('$t', b, nblocks => 2, wait_complete => false) FROM generate_series(0, 18, 2) b");
 		my $pid = $victim eq 'the reader' ? $alice->pid : $victim eq 'another backend' ? $bob->pid
 		  : ($aio->pids_of_type($aio->method eq 'worker' ? 'io worker' : 'checkpointer'))[0];
@@ -36,6 +37,8 @@ with_each_io_method('worker; long: all', sub {
 		$_->disconnect for $alice, $bob;
 		$aio->wait_for_restart;
 		$aio->gives('SELECT count(*) FROM pg_aios', 0, 'nothing under way');
+		my @views = map { "SELECT '$_' AS view, stats_reset FROM pg_stat_$_" } qw(archiver bgwriter checkpointer io recovery_prefetch slru wal);
+		$aio->gives("SELECT string_agg(DISTINCT view, ' ') FROM (${\join ' UNION ALL ', @views}) v WHERE coalesce(stats_reset < '$begun', true)", '', 'all statistics begin with the crash');
 		my $carol = $aio->session('carol');
 		$carol->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 39)))", 40, 'reads');
 		$aio->is_as_written($t);

@@ -178,6 +178,16 @@ for_each_io_method('worker; long: all', sub {
 		$standby->gives($space, join(' ', (0) x 10), 'full on the standby, too');
 	}, skip => $no_map);
 
+	# the startup process reports when it replays which transactions run, as a checkpoint logs
+	$aio->scenario('counters of replay', with('', 100, changes => 1, sub ($t) {
+		my $counts = "SELECT sum(hits) + sum(reads) FROM pg_stat_io WHERE backend_type = 'startup' AND object = 'relation'";
+		$aio->replayed_by($standby);
+		my $before = $standby->sql($counts);
+		$aio->sql("UPDATE $t SET gen = 1; CHECKPOINT");
+		$aio->replayed_by($standby);
+		ok($standby->poll(sub { $standby->sql($counts) >= $before + 100 }), 'the blocks that it looks at') || diag("$before, " . $standby->sql($counts));
+	}));
+
 	# the processes that read and write WAL all the time tell what they do meanwhile
 	$aio->scenario('counters of processes that do not end', sub {
 		$aio->sql("SELECT pg_logical_emit_message(true, 'test_aio', repeat('x', 100000))");
