@@ -251,7 +251,7 @@ filters_effect_on(PgAioHandle *ioh, FilterEffect *effect)
 
 		/* an I/O worker would not have got such a read */
 		if (filter->kind == FILTER_REOPEN &&
-			(synchronous || (io_is_local(ioh))))
+			(synchronous || io_is_local(ioh)))
 			continue;
 		if (!filter_fires(filter))
 			continue;

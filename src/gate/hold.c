@@ -112,7 +112,6 @@ gate_claim_released(IoTime now)
 void
 gate_lose_calls(void)
 {
-
 	gate->calls_lost = io_now();
 	foreach_held(io)
 	{
@@ -189,7 +188,6 @@ const FilterHandler gate_handler = {
 void
 gate_close(void)
 {
-
 	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
 	gate->closing = true;
 	foreach_held(io)
