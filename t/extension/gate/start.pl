@@ -3,6 +3,7 @@
 use TestAio;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
+use Time::HiRes qw(usleep);
 
 my $node;
 
@@ -14,7 +15,7 @@ sub until_redo ($offset)
 	{
 		($pid) = substr(slurp_file($node->logfile), $offset) =~ /\[(\d+)\] startup.*redo starts at/;
 		return $pid if $pid;
-		select undef, undef, undef, 0.1;
+		usleep(100_000);
 	}
 	die "no redo\n";
 }
@@ -25,7 +26,7 @@ sub goes ($pid)
 	for (1 .. 10 * $PostgreSQL::Test::Utils::timeout_default)
 	{
 		return 1 if !kill 0, $pid;
-		select undef, undef, undef, 0.1;
+		usleep(100_000);
 	}
 	return 0;
 }
