@@ -458,9 +458,10 @@ class Driver:
             self.cluster.promote()
         # in one call, as what is left ends with the call's namespace of processes; a postmaster is the last to end
         failed = self.cluster.ask("sh", "-c", "touch data/recovery.signal; postgres -D data >failed.log 2>&1 && exit 2; left=$(grep -las '^postgres: ' /proc/[0-9]*/cmdline);"
-                                  " rm data/recovery.signal; [ -z \"$left\" ] || { cat $left; exit 1; }")
+                                  " rm data/recovery.signal; [ -z \"$left\" ] || { echo $left; cat $left; exit 3; }")
         if failed.returncode != 0:
-            self.fail(f"a start without restore_command {'has succeeded' if failed.returncode == 2 else 'leaves processes'}: {failed.stdout[:300]}")
+            told = {2: "has succeeded", 3: "leaves processes"}.get(failed.returncode, "is not possible")
+            self.fail(f"a start without restore_command {told}: {failed.stdout[:300]}{failed.stderr[:300]}")
         done = self.cluster.ask("sh", "-c", "printf 'SELECT count(*) FROM heap\nVACUUM heap2\nSELECT pg_sleep(0.001)\n' | postgres --single -D data postgres 2>&1")
         if done.returncode != 0 or "count = " not in done.stdout:
             self.fail(f"single-user mode: {done.returncode}: {done.stdout[-500:]}")
