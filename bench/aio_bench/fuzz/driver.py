@@ -421,8 +421,7 @@ class Driver:
     def down(self, how: str, victim: int = 0) -> None:
         self.mend()
         self.killed = True
-        if how == "promote" and not self.cluster.standby:
-            how = "restart"
+        how = "restart" if how == "promote" and not self.cluster.standby else how
         self.crashed = how != "restart"
         pids = [(session, session.connection.pid, session.step) for session in self.sessions]
         if how == "kill":

@@ -60,9 +60,7 @@ def rows(driver: "Driver", session: Any = None) -> None:
     evict = driver.killed
     gone = driver.unlogged() if session else set()
     session = session or driver.observer()
-    for at, table in enumerate([*SHARED, *(f"own{number}" for number in range(OWNERS))]):
-        if table in gone:
-            continue
+    for at, table in enumerate(sorted({*SHARED, *(f"own{number}" for number in range(OWNERS))} - gone)):
         expected = {row: version for owner in driver.owners for row, version in owner.now.get(table, {}).items()}
         wanted = (*checksum(expected), 0)
         # by all plans in the course of a run
