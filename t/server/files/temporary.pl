@@ -25,7 +25,7 @@ with_each_io_method('worker', sub {
 	my $rows = 'SELECT i FROM generate_series(1, 20000) i';
 	my %spills = (
 		'a sort' => "SELECT count(*) FROM ($rows ORDER BY i DESC OFFSET 1) s",
-		'a hash join' => "SET enable_mergejoin = off; SELECT count(*) FROM ($rows OFFSET 0) a JOIN ($rows OFFSET 0) b USING (i)",
+		'a hash join' => "SET enable_mergejoin = off; SET enable_nestloop = off; SELECT count(*) FROM ($rows OFFSET 0) a JOIN ($rows OFFSET 0) b USING (i)",
 		'a hash aggregate' => "SET enable_sort = off; SELECT count(*) FROM (SELECT i, count(*) FROM ($rows OFFSET 0) s GROUP BY i) s",
 		'the rows of a function' => 'SELECT count(*) FROM generate_series(1, 20000)',
 		'a cursor' => "BEGIN; DECLARE c SCROLL CURSOR WITH HOLD FOR $rows; COMMIT; MOVE ALL FROM c; FETCH BACKWARD 19990 FROM c");
@@ -33,6 +33,19 @@ with_each_io_method('worker', sub {
 		$alice->sql("SET work_mem = '64kB'; SET hash_mem_multiplier = 1");
 		while_injected($alice->pid, 'pread64:error=EIO', undef, sub { $alice->fails($spills{$what}, '58030', qr{could not read file "base/pgsql_tmp/\S+": Input/output error}, 'an error') });
 	}), each => [ sort keys %spills ], skip => no_strace(), log => qr/client backend alice ERROR:  could not read file/);
+
+	# a file that outlives the transaction is where the database is
+	delete $spills{'a cursor'};
+	$spills{'a GiST index'} = "CREATE TABLE scenario.g AS SELECT point(i, i) AS p FROM generate_series(1, 3000) i; CREATE INDEX ON scenario.g USING gist (p) WITH (buffering = on)";
+	$aio->scenario('%s, elsewhere', sub ($, $what) {
+		# nothing of the session has had a file yet
+		my $alice = $aio->session($what =~ s/ /_/gr);
+		$alice->sql("SET temp_tablespaces = elsewhere; SET work_mem = '64kB'; SET hash_mem_multiplier = 1; SET log_temp_files = 0; SET client_min_messages = log");
+		$alice->sql($_) for split /; /, $spills{$what};
+		my @where = $aio->log_text =~ /client backend ${\($what =~ s{ }{_}gr)} LOG:  temporary file: path "([^"]+)\/pgsql_tmp/g;
+		is(join(' ', grep { !m{^pg_tblspc/} } @where), '', 'all of its files');
+		cmp_ok(scalar @where, '>', 0, 'there are some');
+	}, each => [ sort keys %spills ], log => qr/LOG:  temporary file/);
 
 	# a start knows temporary files of relations and of the executor by their names
 	$aio->scenario('a start removes temporary files', sub {
@@ -46,7 +59,7 @@ with_each_io_method('worker', sub {
 		is(join(' ', grep { !-e "$base/$_" } @kept), '', 'and no others');
 		unlink map { "$base/$_" } @kept;
 	});
-});
+}, prepare => sub ($aio) { $aio->make_tablespace });
 
 # Temporary tables of other sessions: the server itself refuses to read, write and extend
 # them, whichever way their blocks are asked for, and reads nothing before it does.
