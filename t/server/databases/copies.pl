@@ -71,6 +71,18 @@ END
 				$dave->gives('SELECT count(body) FROM p WHERE n >= 0', $rows =~ s/\|.*//r, 'by its index');
 				$aio->end_session($dave);
 			}
+			return if $aio->lacks('pg_buffercache');
+			# a copy reads the template's pages as what they are: once they have changed, a checkpoint writes them
+			my $erin = $aio->session('erin', dbname => 'template');
+			$erin->sql("SELECT evict_rel('pg_class')");
+			$aio->end_session($erin);
+			$aio->sql('CREATE DATABASE again TEMPLATE template STRATEGY wal_log');
+			$erin = $aio->session('erin', dbname => 'template');
+			my $dirty = "SELECT count(*) FROM pg_buffercache b JOIN pg_class c ON b.relfilenode = pg_relation_filenode(c.oid) JOIN pg_database d ON d.oid = reldatabase WHERE isdirty AND relpersistence = 'p' AND datname = current_database()";
+			$erin->sql("CREATE TABLE later (n int); $dirty");
+			$erin->sql('CHECKPOINT');
+			$erin->gives($dirty, 0, 'a checkpoint leaves no dirty page of the template');
+			$aio->end_session($erin);
 			return;
 		}
 		for my $copy (qw(wal_log file_copy))

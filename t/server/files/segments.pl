@@ -158,6 +158,16 @@ for_each_io_method('worker; long: all', sub {
 		like(file_sizes($file), $kind eq 'TEMP' ? qr/^-0\S* -0\S* -0\S*$/ : qr/^(?:0|-0\S*) -0\S* -0\S*$/, 'DROP leaves no file');
 	}), each => [ '', 'TEMP' ]);
 
+	# the space of its files is free although another session has them open
+	$aio->scenario('DROP', with('alice bob', sub ($alice, $bob) {
+		my ($t, $file) = long_table($aio, 't');
+		is(right_rows($bob, $t, $_ - SIDE, 2 * SIDE), 2 * SIDE, "the rows around $_") for @boundaries;
+		my @open = descriptors($bob->pid, qr{/\Q${\basename $file}\E(?:\.\d+)?$});
+		is(scalar @open, 3, 'files that the other session has open');
+		$alice->sql("DROP TABLE $t");
+		is(join(' ', map { -s $_ ? readlink : () } @open), '', 'none has a size');
+	}));
+
 	$aio->scenario('a crash', sub {
 		my ($t, $file) = long_table($aio, 't');
 		$aio->sql('CHECKPOINT');
