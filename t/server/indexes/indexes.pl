@@ -187,6 +187,8 @@ for_each_io_method('worker; long: all', sub {
 			my ($deleted, $live, $dead) = @$case;
 			$aio->sql("DELETE FROM $t WHERE $deleted");
 			$aio->evict($t);
+			$aio->gives("SELECT free_space, tuple_len + dead_tuple_len FROM pgstattuple('$t')", $aio->sql("SELECT sum(upper - lower), sum(len) FROM generate_series(0, 99) b, get_raw_page('$t', b) page, page_header(page),"
+				  . ' LATERAL (SELECT coalesce(sum(lp_len), 0) AS len FROM heap_page_items(page)) l'), 'what is free, and what is not') if !$aio->lacks('pageinspect');
 			my $skipped = $aio->sql("SELECT all_visible FROM pg_visibility_map_summary('$t')");
 			$aio->gives("SELECT tuple_count, dead_tuple_count FROM pgstattuple('$t')", "$live|$dead", "$deleted: live and dead rows");
 			$aio->gives("SELECT scanned_percent, dead_tuple_count, table_len FROM pgstattuple_approx('$t')", join('|', 100 - $skipped, $dead, 819200), 'pgstattuple_approx() reads what is not visible to all');
@@ -234,17 +236,4 @@ for_each_io_method('worker; long: all', sub {
 		$aio->sql("SELECT gin_index_check('scenario.t_i')") if $am eq 'gin' && !$aio->lacks('amcheck');
 		$alice->gives("SET enable_seqscan = off; SELECT count(*) FROM scenario.t WHERE ${\($condition =~ s/\b99\b/4999/gr =~ s/< 100/< 5000/r)}", $rows == 1 ? 1 : 4500, 'all rows');
 	}), each => \@methods);
-
-	# recovery makes them anew from their init forks, which the checkpoint has written
-	$aio->scenario('unlogged, after a checkpoint and a crash', sub {
-		$aio->sql('CREATE UNLOGGED TABLE scenario.t (n int, p point, a int[], s serial)');
-		$aio->sql("CREATE INDEX t_$_->[0] ON scenario.t USING $_->[0] ($_->[1])") for @methods;
-		my $insert = 'INSERT INTO scenario.t SELECT i, point(i, i), ARRAY[i] FROM generate_series(0, 1999) i';
-		$aio->sql("$insert; CHECKPOINT");
-		$aio->recovers;
-		$aio->gives('SELECT count(*) FROM scenario.t', 0, 'the table is empty');
-		$aio->sql($insert);
-		$aio->gives('SELECT min(s), max(s) FROM scenario.t', '1|2000', 'the sequence begins again');
-		$aio->gives("SET enable_seqscan = off; SELECT count(*) FROM scenario.t WHERE $_->[2]; RESET enable_seqscan", $_->[3], "a query by the index: $_->[0]") for @methods;
-	}, dies => 1);
 }, leaves => 'nothing');

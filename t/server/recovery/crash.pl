@@ -205,6 +205,22 @@ with_each_io_method('io_uring; long: all', sub {
 	}), each => [ [ 'on', 'on' ], [ 'on', 'off' ], [ 'off', 'off' ] ], dies => 1, skip => sub ($prefetch, $) { $prefetch eq 'on' ? undef : $aio->repeats ? 'the same with each io_method' : only_long() });
 }, streaming => 1, conf => { allow_in_place_tablespaces => 'on', max_standby_streaming_delay => '-1', hot_standby_feedback => 'off', log_checkpoints => 'on' });
 
+with_each_io_method('sync', sub {
+	# rows that the WAL does not have, in what is made before them and replayed after a crash
+	$aio->scenario('a crash, wal_level = minimal', sub {
+		$aio->sql('CREATE TABLE scenario.c (n int); CREATE TABLE scenario.d AS SELECT generate_series(1, 1000) AS n; CREATE TABLE scenario.e AS TABLE scenario.d; CREATE TABLE scenario.f AS TABLE scenario.d; CREATE INDEX ON scenario.e (n); CHECKPOINT');
+		my $insert = 'SELECT generate_series(1, 2000) AS n';
+		$aio->make_tablespace;
+		$aio->sql($_) for "CREATE TABLE scenario.a TABLESPACE elsewhere AS $insert", "BEGIN; CREATE TABLE scenario.b (n int PRIMARY KEY); INSERT INTO scenario.b $insert; COMMIT",
+		  "BEGIN; TRUNCATE scenario.c; INSERT INTO scenario.c $insert; COMMIT", 'ALTER TABLE scenario.d SET TABLESPACE elsewhere', 'CLUSTER scenario.e USING e_n_idx',
+		  'ALTER TABLE scenario.f ALTER n TYPE bigint', 'CREATE INDEX ON scenario.f (n)';
+		my $rows = join '; ', map { "SELECT '$_', count(n), sum(n), min(n), max(n) FROM scenario.$_ WHERE n > 0" } 'a' .. 'f';
+		my @before = map { $aio->sql("SET enable_seqscan = $_; SET enable_bitmapscan = off; $rows") } qw(on off);
+		$aio->recovers;
+		is(join("\n", map { $aio->sql("SET enable_seqscan = $_; SET enable_bitmapscan = off; $rows") } qw(on off)), join("\n", @before), 'the rows');
+	}, dies => 1);
+}, conf => { wal_level => 'minimal', max_wal_senders => 0 });
+
 # Returns the processes whose current directory is the server's, by what ps shows of them.
 sub processes_of ($directory)
 {

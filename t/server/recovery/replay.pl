@@ -238,4 +238,26 @@ for_each_io_method('worker; long: all', sub {
 		$drop->();
 		is_between($drop->(), 0, $before * 1.2, "bytes of the startup process, $before before");
 	}, log => qr/LOG:  /);
+
+	# Recovery makes them anew from the init forks, which replay or a checkpoint has written.  The indexes, and what
+	# each finds of 2000 rows.
+	my %indexes = (
+		'btree (n)' => [ 'n < 100', 100 ], 'hash (n)' => [ 'n = 7', 1 ], 'brin (n)' => [ 'n < 100', 100 ], 'gin (a)' => [ 'a @> ARRAY[7]', 1 ],
+		'gist (p)' => [ "p <@ box '((0,0),(99,99))'", 100 ], 'spgist (p)' => [ "p <@ box '((0,0),(99,99))'", 100 ]);
+	$aio->scenario('unlogged relations of a standby that is promoted, and after a crash', sub {
+		$aio->sql('CREATE UNLOGGED TABLE scenario.u (n int, p point, a int[], s serial)');
+		$aio->sql("CREATE INDEX ON scenario.u USING $_") for sort keys %indexes;
+		my $insert = 'INSERT INTO scenario.u SELECT i, point(i, i), ARRAY[i] FROM generate_series(0, 1999) i';
+		$aio->sql("$insert; CHECKPOINT");
+		$aio->replayed_by($standby);
+		$standby->gives('SELECT pg_promote(), pg_is_in_recovery()', 't|f', 'the standby is none any more');
+		$aio->recovers;
+		for my $server ($standby, $aio)
+		{
+			$server->gives('SELECT count(*) FROM scenario.u', 0, 'the table is empty');
+			$server->sql($insert);
+			$server->gives('SELECT count(*), min(s), max(s) FROM scenario.u', '2000|1|2000', 'the sequence begins again');
+			$server->gives("SET enable_seqscan = off; SELECT count(*) FROM scenario.u WHERE $indexes{$_}[0]; RESET enable_seqscan", $indexes{$_}[1], "by the index: $_") for sort keys %indexes;
+		}
+	}, dies => 1);
 }, streaming => 1, conf => { summarize_wal => 'on', wal_receiver_status_interval => '1s' });
