@@ -122,6 +122,10 @@ with_each_io_method('worker; long: all', sub {
 		is(join(',', sort { $a <=> $b } @forward), join(',', 0 .. 599), 'each row once');
 		$aio->evict($t);
 		is($bob->sql('FETCH BACKWARD ALL FROM c'), join("\n", reverse @forward), 'backward in the opposite order');
+		# a rescan, while another scan stands elsewhere
+		$alice->sql("SELECT count(*) FROM (SELECT FROM $t LIMIT 100) s");
+		$bob->sql('MOVE ABSOLUTE 0 FROM c');
+		is($bob->sql('FETCH ALL FROM c'), join("\n", @forward), 'and forward again in the same order');
 		$bob->sql('COMMIT');
 		$bob->sql('SET synchronize_seqscans = off');
 		$bob->gives("SELECT n FROM $t LIMIT 1", 0, 'with synchronize_seqscans = off, from the beginning');
@@ -143,12 +147,21 @@ with_each_io_method('worker; long: all', sub {
 			$alice->sql($statement);
 			$alice->gives("SET enable_seqscan = off; SET enable_bitmapscan = off; SELECT count(n), sum(n) FROM $t WHERE n >= 0; RESET ALL", '540|161820', "$statement: each row once");
 		}
-		return if $aio->lacks('pgstattuple');
-		$aio->evict($t);
+		if (!$aio->lacks('pgstattuple'))
+		{
+			$stand_in_the_middle->();
+			$aio->evict($t);
+			my $io = $aio->io_during($alice, 'relation/bulkread', sub { $alice->gives("SELECT table_len, tuple_count FROM pgstattuple('$t')", 600 * 8192 . '|540', 'pgstattuple()') });
+			is($io =~ s{.*/}{}r, 600 * 8192, 'reads each block once');
+		}
+		return if $aio->no_faults;
+		# it may begin there, and says how far it is from there
 		$stand_in_the_middle->();
 		$aio->evict($t);
-		my $io = $aio->io_during($alice, 'relation/bulkread', sub { $alice->gives("SELECT table_len, tuple_count FROM pgstattuple('$t')", 600 * 8192 . '|540', 'pgstattuple()') });
-		is($io =~ s{.*/}{}r, 600 * 8192, 'reads each block once');
+		$aio->read_at_completion_wait($alice, "VACUUM FULL $t", relation => $t, blockno => 400);
+		$aio->gives("SELECT heap_blks_total, heap_blks_scanned <= 112 FROM pg_stat_progress_cluster WHERE pid = ${\$alice->pid}", '600|t', 'the blocks that VACUUM FULL has scanned');
+		$aio->completion_continue;
+		$alice->ends;
 	}));
 
 	$aio->scenario('a parallel scan says where it stands', with('alice bob', sub ($alice, $bob) {
