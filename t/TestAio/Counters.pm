@@ -143,6 +143,13 @@ sub vacuum ($session, $options, $table)
 	$session->sql("VACUUM ($options, VERBOSE) $table");
 	my $report = join "\n", $session->notices;
 	like($report, qr/tuples: \d+ removed, \d+ remain, 0 are dead but not yet removable/, 'all dead rows could be removed');
+	# of a table and its TOAST table
+	my $total;
+	while ($report =~ /pages: (\d+) removed, (\d+) remain|(\d+) (?:scanned|pages from table) \(([\d.]+)% of total\)/g)
+	{
+		if (defined $1) { $total = $1 + $2 }
+		else { is($4, $total ? sprintf('%.2f', 100 * $3 / $total) : '100.00', "the share that $3 of $total pages are") }
+	}
 	return $report;
 }
 

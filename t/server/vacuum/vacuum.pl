@@ -357,6 +357,9 @@ for_each_io_method('worker; long: all', sub {
 			$alice->sql("SET synchronous_commit = off; VACUUM (TRUNCATE on) $t");
 			$alice->gives("SELECT pg_relation_size('$t') / 8192, pg_current_wal_flush_lsn() > '$before'", '11|t', 'is written before the table is cut off');
 		});
+		my ($after, $file) = split /\|/, $aio->sql("SELECT pg_logical_emit_message(false, '', '', flush => true), pg_relation_filenode('$t')");
+		my %logged = map { $_ => 1 } map { m{/$file fork (\w+) blk \d+ FPW} } $aio->wal_records($before, $after);
+		is(join(' ', sort keys %logged), 'fsm vm', 'and the pages of the maps that are cut off in part');
 	}));
 
 	# VACUUM has seen that the last pages are empty, and looks at them again before it cuts them off
