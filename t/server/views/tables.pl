@@ -200,6 +200,20 @@ with_each_io_method('worker', sub {
 		$alice->gives($counts, '0|0|0|0|0', 'nothing in the next transaction');
 	}));
 
+	# of fixed and of variable number
+	$aio->scenario('statistics in a transaction', with('alice bob', 20, sub ($alice, $bob, $t) {
+		my $look = 'SELECT (SELECT num_done FROM pg_stat_checkpointer), (SELECT wal_records FROM pg_stat_wal), (SELECT sum(hits) FROM pg_stat_io), (SELECT sum(tup_returned) FROM pg_stat_database)';
+		$alice->sql('BEGIN; SET stats_fetch_consistency = snapshot');
+		my $first = $alice->sql($look);
+		$aio->sql('CHECKPOINT');
+		$bob->sql("SELECT count(*), pg_switch_wal() FROM $t; SELECT pg_stat_force_next_flush()");
+		$alice->gives($look, $first, 'a snapshot stays as it is');
+		$alice->sql('SET stats_fetch_consistency = none');
+		my @before = split /\|/, $first;
+		ok($aio->poll(sub { my @now = split /\|/, $alice->sql($look); !grep { $now[$_] <= $before[$_] } 0 .. 3 }), 'another consistency asks again') || diag("$first, " . $alice->sql($look));
+		$alice->sql('COMMIT');
+	}));
+
 	# "change" inserts three rows, updates two and deletes one; the table has ten rows
 	$aio->scenario('transactions', with('alice', sub ($alice, $transaction, $wanted) {
 		$alice->sql('SET search_path = scenario, public; CREATE TABLE t (n int) WITH (autovacuum_enabled = off); INSERT INTO t SELECT generate_series(1, 10)');
