@@ -442,11 +442,13 @@ CREATE FUNCTION io_device(rel regclass, latency text,
 	leader_pid int DEFAULT NULL,
 	tail float8 DEFAULT 0,
 	tail_latency text DEFAULT NULL,
+	iops int DEFAULT NULL,
+	spread float8 DEFAULT 1,
 	family bool DEFAULT false)
 RETURNS int4
 AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
 
-COMMENT ON FUNCTION io_device(regclass, text, int, float8, int8, int8, text, int, int, int, bool, bool, text, text, int, float8, text, bool) IS
+COMMENT ON FUNCTION io_device(regclass, text, int, float8, int8, int8, text, int, int, int, bool, bool, text, text, int, float8, text, int, float8, bool) IS
 'simulate a storage device for matching reads, or other operations; return the number of the filter';
 
 CREATE FUNCTION io_device_end(filter int DEFAULT NULL, everybody bool DEFAULT false)
@@ -477,9 +479,10 @@ CREATE FUNCTION io_filters_get(OUT filter int4, OUT kind text, OUT op text,
 	OUT skip int8, OUT times int8, OUT matched int8, OUT fired int8,
 	OUT bypassed int8, OUT why_bypassed text, OUT hold_timeout int8, OUT holder int4,
 	OUT latency float8, OUT queue_depth int4, OUT jitter float8, OUT tail float8, OUT tail_latency float8,
-	OUT bytes_per_second int8, OUT reads int8, OUT read_bytes int8,
+	OUT bytes_per_second int8, OUT iops int4, OUT spread float8, OUT reads int8, OUT read_bytes int8,
 	OUT writes int8, OUT write_bytes int8,
 	OUT in_progress int8, OUT queued int8,
+	OUT p50_latency float8, OUT p99_latency float8, OUT max_latency float8,
 	OUT mean_lateness float8, OUT max_lateness float8)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME' LANGUAGE C;
@@ -530,8 +533,8 @@ COMMENT ON VIEW io_filters IS 'filters in force: which reads are held or fail, a
 CREATE VIEW io_devices AS
 SELECT filter, op, CASE WHEN relfilenode IS NOT NULL THEN
 		coalesce(io_relation(reltablespace, reldatabase, relfilenode), 0::pg_catalog.regclass) END AS relation,
-	latency, queue_depth, jitter, tail, tail_latency, bytes_per_second, reads, read_bytes,
-	writes, write_bytes, in_progress, queued, mean_lateness, max_lateness, bypassed, why_bypassed, holder
+	latency, queue_depth, jitter, spread, tail, tail_latency, bytes_per_second, iops, reads, read_bytes,
+	writes, write_bytes, in_progress, queued, p50_latency, p99_latency, max_latency, mean_lateness, max_lateness, bypassed, why_bypassed, holder
 FROM io_filters_get() WHERE kind OPERATOR(pg_catalog.=) 'device';
 
 COMMENT ON VIEW io_devices IS 'simulated storage devices; latency in ms, lateness in us';

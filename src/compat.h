@@ -94,8 +94,14 @@ typedef IOStats StreamStats;
 #define STREAM_COUNTS false
 typedef struct StreamStats
 {
-	int64		wait_count, prefetch_count, distance_sum, distance_max,
-				distance_capacity, io_count, io_nblocks, io_in_progress;
+	int64		wait_count,
+				prefetch_count,
+				distance_sum,
+				distance_max,
+				distance_capacity,
+				io_count,
+				io_nblocks,
+				io_in_progress;
 } StreamStats;
 #define stream_pause(stream) ((void) (stream), InvalidBlockNumber)
 #define stream_resume(stream) ((void) (stream))

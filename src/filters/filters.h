@@ -39,9 +39,11 @@ typedef struct DeviceSpeed
 	IoTime		latency;
 	int			depth;
 	double		jitter;
+	double		spread;
 	double		tail;			/* this share of the reads … */
 	IoTime		tail_latency;	/* … takes so long instead */
 	int64		bytes_per_second;	/* 0: no limit */
+	int			iops;			/* 0: no limit */
 } DeviceSpeed;
 
 typedef struct Filter

@@ -3,6 +3,8 @@
  */
 #include "gate/gate.h"
 
+#include <math.h>
+
 #include "utils/builtins.h"
 #include "utils/guc.h"
 
@@ -10,6 +12,7 @@ PG_FUNCTION_INFO_V1(io_device);
 FILTERS_END_FUNCTION(io_device_end, FILTER_DEVICE)
 
 #define MAX_LATENCY_MS 60000
+#define MAX_SPREAD 1000
 
 /*
  * Reads a time with its unit, as in a setting.  Without a unit nobody could tell
@@ -38,8 +41,9 @@ latency_arg(FunctionCallInfo fcinfo, int arg)
 /*
  * Simulates a device: matching reads take at least this long, and at most
  * "queue_depth" of them are served at once.  With jitter, the latency is spread
- * evenly between (1 - jitter) and (1 + jitter) times what it is.  The share "tail" of the
- * reads takes "tail_latency" instead.  Takes the place of the device for the same reads,
+ * evenly between (1 - jitter) and (1 + jitter) times what it is, with "spread" geometrically
+ * between 1/spread and spread times.  The share "tail" of the reads takes "tail_latency"
+ * instead.  Takes the place of the device for the same reads,
  * whose reads are due at once.
  */
 Datum
@@ -64,10 +68,31 @@ io_device(PG_FUNCTION_ARGS)
 		check_range("bytes_per_second", PG_GETARG_INT64(4), 1, PG_INT64_MAX);
 		speed->bytes_per_second = PG_GETARG_INT64(4);
 	}
+	if (!PG_ARGISNULL(17))
+	{
+		check_range("iops", PG_GETARG_INT32(17), 1, PG_INT32_MAX);
+		speed->iops = PG_GETARG_INT32(17);
+	}
+	speed->spread = PG_ARGISNULL(18) ? 1 : PG_GETARG_FLOAT8(18);
+	if (!(speed->spread >= 1 && speed->spread <= MAX_SPREAD))
+		ereport(ERROR, errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				errmsg("spread must be between 1 and %d", MAX_SPREAD));
 	filter_match_args(fcinfo, 5, 6, &filter);
 	gate_require_worker();
 
 	PG_RETURN_INT32(filters_put(&filter));
+}
+
+/* Returns what this share of the latencies does not exceed, or the end of its class. */
+static IoTime
+percentile(const GateQueue *queue, double share)
+{
+	double		rest = share * (queue->reads + queue->writes);
+	int			i = 0;
+
+	while (i < LATENCY_CLASSES - 1 && (rest -= queue->latencies[i]) > 0)
+		i++;
+	return Min(1000 * exp2(i / 8.0), queue->latency_max);
 }
 
 /* FilterHandler.show: sets the columns about a device and its queue. */
@@ -91,6 +116,11 @@ gate_show_device(const Filter *device, Row *row)
 	row_set(row, "jitter", Float8GetDatum(device->speed.jitter));
 	row_set(row, "tail", Float8GetDatum(device->speed.tail));
 	row_set_ms(row, "tail_latency", device->speed.tail > 0, device->speed.tail_latency);
+	row_set_if(row, "iops", device->speed.iops != 0, Int32GetDatum(device->speed.iops));
+	row_set(row, "spread", Float8GetDatum(device->speed.spread));
+	row_set_ms(row, "p50_latency", queue.latency_max > 0, percentile(&queue, 0.5));
+	row_set_ms(row, "p99_latency", queue.latency_max > 0, percentile(&queue, 0.99));
+	row_set_ms(row, "max_latency", queue.latency_max > 0, queue.latency_max);
 	row_set_if(row, "bytes_per_second", device->speed.bytes_per_second != 0, Int64GetDatum(device->speed.bytes_per_second));
 	row_set(row, "reads", Int64GetDatum(queue.reads));
 	row_set(row, "read_bytes", Int64GetDatum(queue.bytes));

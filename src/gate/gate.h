@@ -63,12 +63,17 @@ typedef struct GateIo
 								 * sleeps */
 } GateIo;
 
+/* Latencies are counted in eighths of octaves from 1 us on, up to more than a minute. */
+#define LATENCY_CLASSES (8 * 26 + 2)
+
 /* The queue of the device with this number; another device with it begins anew. */
 typedef struct GateQueue
 {
 	int			filter;
 	IoTime		slot_free[MAX_QUEUE_DEPTH];
 	IoTime		bus_free;
+	uint32		latencies[LATENCY_CLASSES]; /* of what is completed */
+	IoTime		latency_max;
 
 	int64		reads;			/* completed */
 	int64		bytes;

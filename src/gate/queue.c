@@ -9,6 +9,8 @@
  */
 #include "gate/gate.h"
 
+#include <math.h>
+
 #include "common/pg_prng.h"
 
 static int64
@@ -17,13 +19,20 @@ io_length(PgAioHandle *ioh)
 	return (int64) ioh->target_data.smgr.nblocks * BLCKSZ;
 }
 
+/* Returns a number from -1 to 1. */
+static double
+at_random(void)
+{
+	return 2 * pg_prng_double(&pg_global_prng_state) - 1;
+}
+
 /* Returns when a read that is submitted now is due, and books its slot. */
 static IoTime
 schedule(GateQueue *queue, const Filter *device, int64 nbytes, IoTime now)
 {
 	const DeviceSpeed *speed = &device->speed;
 	IoTime		latency = speed->latency;
-	double		deviation = 0;
+	double		bus = 0;
 	int			slot = 0;
 	IoTime		begin;
 	IoTime		end;
@@ -32,19 +41,18 @@ schedule(GateQueue *queue, const Filter *device, int64 nbytes, IoTime now)
 		if (queue->slot_free[i] < queue->slot_free[slot])
 			slot = i;
 
-	if (speed->jitter > 0)
-		deviation = speed->jitter * (2 * pg_prng_double(&pg_global_prng_state) - 1);
-
 	if (speed->tail > 0 && pg_prng_double(&pg_global_prng_state) < speed->tail)
 		latency = speed->tail_latency;
 
 	begin = Max(now, queue->slot_free[slot]);
-	end = begin + (IoTime) (latency * (1 + deviation));
+	end = begin + (IoTime) (latency * (1 + speed->jitter * at_random()) * pow(speed->spread, at_random()));
 	if (speed->bytes_per_second > 0)
+		bus = (double) nbytes * NS_PER_S / speed->bytes_per_second;
+	if (speed->iops > 0)
+		bus = Max(bus, NS_PER_S / speed->iops);
+	if (bus > 0)
 	{
-		queue->bus_free = Max(begin, queue->bus_free) +
-			(IoTime) ((double) nbytes * NS_PER_S / speed->bytes_per_second);
-		queue->bus_free = Min(queue->bus_free, now + device->longest);
+		queue->bus_free = Min(Max(begin, queue->bus_free) + (IoTime) bus, now + device->longest);
 		end = Max(end, queue->bus_free);
 	}
 	end = Min(end, now + device->longest);
@@ -111,10 +119,14 @@ gate_start_queued(PgAioHandle *ioh, GateIo *io, const Filter *device, IoTime now
 void
 gate_count_served(PgAioHandle *ioh, bool by_worker)
 {
-	GateQueue  *queue = gate_queue_of(gate_io(ioh));
+	const GateIo *io = gate_io(ioh);
+	GateQueue  *queue = gate_queue_of(io);
+	IoTime		latency = Max(io_now(), io->due) - io->submitted;
 
 	if (queue == NULL)
 		return;
+	queue->latencies[latency < 1000 ? 0 : Min(1 + (int) (8 * log2(latency / 1000.0)), LATENCY_CLASSES - 1)]++;
+	queue->latency_max = Max(queue->latency_max, latency);
 	queue->in_flight--;
 	*(io_is_read(ioh) ? &queue->reads : &queue->writes) += 1;
 	*(io_is_read(ioh) ? &queue->bytes : &queue->written_bytes) += io_length(ioh);

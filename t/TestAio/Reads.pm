@@ -27,7 +27,7 @@ use warnings FATAL => 'all';
 use TestAio::Required ();
 
 # Arguments with a name; all others come before these, in the order of the function's.
-my $named = qr/^(?:pid|relation|relfilenode|blockno|fork|skip|times|keep|everybody|queue_depth|jitter|bytes_per_second|filter|op|backend_type|leader_pid|tail|tail_latency|family)$/;
+my $named = qr/^(?:pid|relation|relfilenode|blockno|fork|skip|times|keep|everybody|queue_depth|jitter|bytes_per_second|filter|op|backend_type|leader_pid|tail|tail_latency|iops|spread|family)$/;
 
 # Returns a value as SQL.  The name of an errno becomes a result: -errno_from_string('EIO').
 sub _literal ($value)

@@ -115,6 +115,38 @@ for_each_io_method('worker; long: all', sub {
 		end_devices($aio);
 	}));
 
+	$aio->scenario('a geometric spread', with('alice', 64, sub ($alice, $t) {
+		$aio->io_device($t, '10 s', 1000, spread => 4);
+		submits($aio, $alice, map { "$t $_" } 0 .. 31);
+		my @times = split / /, service_times($aio);
+		is(grep({ $_ < 2 || $_ > 40 } @times), 0, 'by a factor of 4 at most') or diag("@times");
+		# 32 random numbers are all on one side of a third once in 400,000 runs
+		cmp_ok((sort { $a <=> $b } @times)[0], '<', 7, 'some are earlier');
+		cmp_ok((sort { $a <=> $b } @times)[-1], '>', 15, 'some are later');
+		end_devices($aio);
+	}));
+
+	$aio->scenario('so many operations a second', with('alice', 64, sub ($alice, $t) {
+		$aio->io_device($t, '0 ms', iops => 1, bytes_per_second => 1_000_000);
+		submits($aio, $alice, map { "$t $_" } 2, 6, 8);
+		is(service_times($aio), '1 2 3', 'whatever their size is');
+		end_devices($aio);
+	}));
+
+	$aio->scenario('percentiles of the latency', with('alice', 64, sub ($alice, $t) {
+		my $latencies = 'p50_latency >= 80, p50_latency < p99_latency, p99_latency >= 120, p99_latency <= max_latency';
+		# on a busy machine the three reads may end at the same time
+		for (1 .. 5)
+		{
+			$aio->io_device($t, '40 ms', 1);
+			$aio->evict($t);
+			$alice->gives("SET io_combine_limit = 1; SELECT stage_reads('$t', 0, 3, 1)", 3, 'three reads');
+			last if $aio->sql("SELECT $latencies FROM io_devices") eq 't|t|t|t';
+		}
+		$aio->gives("SELECT $latencies FROM io_devices", 't|t|t|t', 'of 40, 80 and 120 ms');
+		end_devices($aio);
+	}));
+
 	$aio->scenario('a tail', with('alice', 64, sub ($alice, $t) {
 		$aio->io_device($t, '10 s', 64, tail => 0.5, tail_latency => '50 s');
 		$aio->gives('SELECT latency, tail, tail_latency FROM io_devices', '10000|0.5|50000');
