@@ -211,7 +211,7 @@ with_each_io_method('sync', sub {
 		$aio->sql('CREATE TABLE scenario.c (n int); CREATE TABLE scenario.d AS SELECT generate_series(1, 1000) AS n; CREATE TABLE scenario.e AS TABLE scenario.d; CREATE TABLE scenario.f AS TABLE scenario.d; CREATE INDEX ON scenario.e (n); CHECKPOINT');
 		my $insert = 'SELECT generate_series(1, 2000) AS n';
 		$aio->make_tablespace;
-		$aio->sql($_) for "CREATE TABLE scenario.a TABLESPACE elsewhere AS $insert", "BEGIN; CREATE TABLE scenario.b (n int PRIMARY KEY); INSERT INTO scenario.b $insert; COMMIT",
+		$aio->sql($_) for 'SET wal_skip_threshold = 0', "CREATE TABLE scenario.a TABLESPACE elsewhere AS $insert", "BEGIN; CREATE TABLE scenario.b (n int PRIMARY KEY); INSERT INTO scenario.b $insert; COMMIT",
 		  "BEGIN; TRUNCATE scenario.c; INSERT INTO scenario.c $insert; COMMIT", 'ALTER TABLE scenario.d SET TABLESPACE elsewhere', 'CLUSTER scenario.e USING e_n_idx',
 		  'ALTER TABLE scenario.f ALTER n TYPE bigint', 'CREATE INDEX ON scenario.f (n)';
 		my $rows = join '; ', map { "SELECT '$_', count(n), sum(n), min(n), max(n) FROM scenario.$_ WHERE n > 0" } 'a' .. 'f';
