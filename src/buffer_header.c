@@ -77,25 +77,40 @@ mark_buffer_failed(BufferDesc *desc)
 	buffer_header_unlock(desc, LockBufHdr(desc), BM_IO_ERROR, BM_VALID, 0);
 }
 
+static bool
+is_in_file(const BufferTag *tag)
+{
+	SMgrRelation smgr = smgropen(BufTagGetRelFileLocator(tag), INVALID_PROC_NUMBER);
+	ForkNumber	forknum = BufTagGetForkNum(tag);
+
+	return smgrexists(smgr, forknum) && smgrnblocks(smgr, forknum) > tag->blockNum;
+}
+
 /*
  * Has a shared buffer forget its block, as the server does when it drops a relation.
- * Returns false if the buffer holds another block, is pinned, or has one of these flags.
+ * Returns false if the buffer holds another block, is pinned, has I/O in progress, or
+ * is dirty; with "orphan" it may be dirty if its block is in no file, else it must not be
+ * valid either.
  */
 bool
-forget_block(BufferDesc *desc, const BufferTag *tag, BufferState unless)
+forget_block(BufferDesc *desc, const BufferTag *tag, bool orphan)
 {
 	BufferTag	mapped = *tag;
 	uint32		hash = BufTableHashCode(&mapped);
 	LWLock	   *partition_lock = BufMappingPartitionLock(hash);
+	BufferState unless = BM_IO_IN_PROGRESS;
 	BufferState state;
 	bool		forgets;
 
 	LWLockAcquire(partition_lock, LW_EXCLUSIVE);
+	/* who extends the file by this block needs the lock to pin the buffer */
+	if (!orphan || is_in_file(tag))
+		unless |= BM_DIRTY | (orphan ? 0 : BM_VALID);
 	state = LockBufHdr(desc);
 
 	/* with both locks held nobody can pin it, so this decides */
 	forgets = (state & BM_TAG_VALID) && BufferTagsEqual(&desc->tag, tag) &&
-		BUF_STATE_GET_REFCOUNT(state) == 0 && !(state & (unless | BM_IO_IN_PROGRESS));
+		BUF_STATE_GET_REFCOUNT(state) == 0 && !(state & unless);
 	if (forgets)
 		ClearBufferTag(&desc->tag);
 	buffer_header_unlock(desc, state, 0, forgets ? BUF_FLAG_MASK | BUF_USAGECOUNT_MASK : 0, 0);

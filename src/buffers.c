@@ -105,7 +105,7 @@ evict_shared_buffer(BufferDesc *desc, const BufferTag *tag)
 		if (state & BM_VALID)
 			(void) EvictUnpinnedBuffer(BufferDescriptorGetBuffer(desc), &flushed);
 		else
-			(void) forget_block(desc, tag, BM_VALID | BM_DIRTY);
+			(void) forget_block(desc, tag, false);
 		return BLOCK_CHANGED;
 	}
 	if (pgaio_wref_valid(&iow))
@@ -357,8 +357,6 @@ drop_buffer(PG_FUNCTION_ARGS)
 	Buffer		buffer = PG_GETARG_INT32(0);
 	BufferState state;
 	BufferTag	tag;
-	SMgrRelation smgr;
-	bool		is_in_file;
 
 	require_superuser(fcinfo);
 	check_range("buffer", buffer, 1, NBuffers);
@@ -366,12 +364,7 @@ drop_buffer(PG_FUNCTION_ARGS)
 	if (!(state & BM_TAG_VALID))
 		PG_RETURN_VOID();
 
-	/* a block that is not pinned has got its place in the file by now */
-	smgr = smgropen(BufTagGetRelFileLocator(&tag), INVALID_PROC_NUMBER);
-	is_in_file = smgrexists(smgr, BufTagGetForkNum(&tag)) &&
-		smgrnblocks(smgr, BufTagGetForkNum(&tag)) > tag.blockNum;
-	if (BUF_STATE_GET_REFCOUNT(state) > 0 ||
-		!forget_block(get_buffer_descriptor(buffer), &tag, is_in_file ? BM_DIRTY : 0))
+	if (!forget_block(get_buffer_descriptor(buffer), &tag, true))
 		ereport(ERROR, errcode(ERRCODE_OBJECT_IN_USE),
 				errmsg("buffer %d is in use", buffer),
 				errdetail("It is pinned, or it is dirty and its block is in a file."));

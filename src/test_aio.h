@@ -57,7 +57,7 @@ extern bool refer_to_buffer(BufferDesc *desc, const BufferTag *tag);
 extern void drop_buffer_reference(BufferDesc *desc);
 extern bool unset_buffer_valid(Buffer buffer);
 extern void mark_buffer_failed(BufferDesc *desc);
-extern bool forget_block(BufferDesc *desc, const BufferTag *tag, BufferState unless);
+extern bool forget_block(BufferDesc *desc, const BufferTag *tag, bool orphan);
 
 /* buffers.c: blocks in and out of the buffer pool */
 extern void require_evicted(Relation rel, BlockNumber blockno);

@@ -244,11 +244,15 @@ io_match_backend_type(const char *name, IoMatch *match)
 {
 	int			type = B_INVALID + 1;
 
+	if (name[0] == '\0' || strlen(name) >= sizeof(match->worker_type))
+		ereport(ERROR, errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				errmsg("\"%s\" is no type of processes", name));
 	while (type < BACKEND_NUM_TYPES && strcmp(GetBackendTypeDesc(type), name) != 0)
 		type++;
 	if (type == BACKEND_NUM_TYPES)
 	{
-		ereport(NOTICE, errmsg("\"%s\" is taken for a type of background workers", name));
+		/* the postmaster's log has no notices */
+		ereport(IsUnderPostmaster ? NOTICE : LOG, errmsg("\"%s\" is taken for a type of background workers", name));
 		type = B_BG_WORKER;
 		strlcpy(match->worker_type, name, sizeof(match->worker_type));
 	}

@@ -138,6 +138,8 @@ io_corrupt(PG_FUNCTION_ARGS)
 	filter.has_result = true;
 	filter.result = PG_GETARG_INT32(2);
 	filter_match_args(fcinfo, 1, 3, &filter);
+	if (filter.match.fork == InvalidForkNumber)
+		filter.match.fork = MAIN_FORKNUM;
 
 	PG_RETURN_INT32(filters_put(&filter));
 }
