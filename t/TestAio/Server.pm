@@ -351,8 +351,9 @@ sub end_stop ($self)
 	$self->poll(sub { !-e $self->_pid_file }) or return 0;
 	$self->{node}->_update_pid(0);
 	return 0 if !$self->{stopping};
-	# the last line of its log
-	return $self->poll(sub { $self->log_text($self->{stop_began}) =~ /database system is shut down/ });
+	# the last line of its log, which may be from before if the server was about to end
+	my $is_logged = sub { $self->log_text($self->{stop_began}) =~ /database system is shut down/ };
+	return $self->poll(sub { $is_logged->() || $self->{ended} && $self->_has_ended(0) }) && $is_logged->();
 }
 
 # Asks for a smart shutdown, calls a function while sessions are at work, closes them and
