@@ -139,8 +139,8 @@ for_each_io_method('worker; long: all', sub {
 		for (1 .. 5)
 		{
 			$aio->io_device($t, '40 ms', 1);
-			$aio->evict($t);
-			$alice->gives("SET io_combine_limit = 1; SELECT stage_reads('$t', 0, 3, 1)", 3, 'three reads');
+			submits($aio, $alice, map { "$t $_" } 0 .. 2);
+			$aio->wait_for('SELECT reads = 3 FROM io_devices');
 			last if $aio->sql("SELECT $latencies FROM io_devices") eq 't|t|t|t';
 		}
 		$aio->gives("SELECT $latencies FROM io_devices", 't|t|t|t', 'of 40, 80 and 120 ms');
