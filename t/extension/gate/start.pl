@@ -38,6 +38,8 @@ subtest 'crash recovery' => sub {
 	$settings->("shared_preload_libraries = 'test_aio'", 'full_page_writes = off', 'autovacuum = off', 'checkpoint_timeout = 1h',
 		"log_line_prefix = '[%p] %b '", "test_aio.hold_at_start = 'startup'", "test_aio.hold_timeout = '500ms'");
 	$node->start;
+	# the template of "make check" has it, but not that of an installed server
+	$node->safe_psql('postgres', 'CREATE EXTENSION IF NOT EXISTS test_aio');
 	plan skip_all => 'no gate' if $node->safe_psql('postgres', 'SELECT gate AND synchronous FROM io_gate') ne 't';
 	is($node->safe_psql('postgres', 'SELECT kind, op, backend_type, times, holder, hold_timeout FROM io_filters'), 'hold||startup|||500', 'the filter');
 	$node->safe_psql('postgres', 'CREATE TABLE t AS SELECT i FROM generate_series(1, 1000) i; CHECKPOINT; UPDATE t SET i = i + 1');
