@@ -7,19 +7,6 @@ use Time::HiRes qw(usleep);
 
 my $node;
 
-# Waits until the startup process has begun to replay.  Returns its pid.
-sub until_redo ($offset)
-{
-	my $pid;
-	for (1 .. 10 * $PostgreSQL::Test::Utils::timeout_default)
-	{
-		($pid) = substr(slurp_file($node->logfile), $offset) =~ /\[(\d+)\] startup.*redo starts at/;
-		return $pid if $pid;
-		usleep(100_000);
-	}
-	die "no redo\n";
-}
-
 # Returns true once a process has gone.
 sub goes ($pid)
 {
@@ -58,7 +45,8 @@ subtest 'crash recovery' => sub {
 	{
 		$offset = -s $node->logfile;
 		system_or_bail('pg_ctl', '-W', '-s', '-D', $node->data_dir, '-l', $node->logfile, 'start');
-		my $startup = until_redo($offset);
+		$node->wait_for_log(qr/startup.*redo starts at/, $offset);
+		my ($startup) = substr(slurp_file($node->logfile), $offset) =~ /\[(\d+)\] startup.*redo starts at/;
 		my ($postmaster) = slurp_file($node->data_dir . '/postmaster.pid') =~ /^(\d+)/;
 		$end eq 'KILL' ? kill('KILL', $postmaster) : system_log('pg_ctl', '-W', '-s', '-D', $node->data_dir, '-m', $end, 'stop');
 		ok(goes($startup), "$end: the startup process ends");
