@@ -219,7 +219,7 @@ static void
 add_entry(Buffer buffer, bool for_input)
 {
 	static bool registered = false;
-	StartedIO	entry = {buffer, for_input, MyProcPid, io_now() + filters_hold_timeout()};
+	StartedIO	entry = {buffer, for_input, MyProcPid, io_now() + filters_hold_timeout * NS_PER_MS};
 	StartedTable *table;
 	StartedIO  *io;
 

@@ -103,6 +103,7 @@ put_buffers(FunctionCallInfo fcinfo, BufferState flag, RelFileNumber relfilenumb
 		BufferDesc *desc = GetBufferDescriptor(i);
 		BufferTag	tag;
 		BufferState state = read_buffer_header(desc, &tag);
+		RelFileLocator file;
 
 		CHECK_FOR_INTERRUPTS();
 		if (!(state & flag) ||
@@ -111,9 +112,8 @@ put_buffers(FunctionCallInfo fcinfo, BufferState flag, RelFileNumber relfilenumb
 			continue;
 
 		row_set(row, "buffer", Int32GetDatum(BufferDescriptorGetBuffer(desc)));
-		row_set(row, "reltablespace", ObjectIdGetDatum(tag.spcOid));
-		row_set(row, "reldatabase", ObjectIdGetDatum(tag.dbOid));
-		row_set(row, "relfilenode", ObjectIdGetDatum(BufTagGetRelNumber(&tag)));
+		file = BufTagGetRelFileLocator(&tag);
+		row_set_file(row, true, &file);
 		row_set_text(row, "fork", forkNames[BufTagGetForkNum(&tag)]);
 		row_set(row, "blockno", Int64GetDatum(tag.blockNum));
 		row_set(row, "flags", PointerGetDatum(flag_names(state)));

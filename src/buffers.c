@@ -23,20 +23,23 @@ PG_FUNCTION_INFO_V1(buffer_create_toy);
 #define EVICT_TRIES 100
 
 /*
- * How long to wait for pins to be given back, in milliseconds, and for I/O that is
- * not AIO's.  Background processes have their pins for microseconds, but may be put to
- * sleep then; a write may take long.
+ * How long to wait for pins to be given back, and for I/O that is not AIO's.  Background
+ * processes have their pins for microseconds, but may be put to sleep then; a write may
+ * take long.
  */
-#define PIN_PATIENCE 500
-#define IO_PATIENCE 10000
+#define PIN_PATIENCE (500 * NS_PER_MS)
+#define IO_PATIENCE (10 * NS_PER_S)
+
+/* how often to look again, in milliseconds */
 #define PIN_LOOK_EVERY 5
 
 typedef enum Eviction
 {
 	BLOCK_EVICTED,
 	BLOCK_CHANGED,				/* look again where it is */
-	BLOCK_PINNED,				/* perhaps for a moment only */
 	BLOCK_STAYS,				/* waiting is of no use */
+	BLOCK_PINNED,				/* perhaps for a moment only */
+	BLOCK_IN_IO,				/* which is not AIO's, and takes longer */
 } Eviction;
 
 /*
@@ -61,27 +64,6 @@ wait_for_buffer_aio(PgAioWaitRef *iow)
 	pgaio_wref_wait(iow);
 
 	return true;
-}
-
-/*
- * Sleeps until a shared buffer's other I/O has ended, or has become AIO's, whose end
- * nobody may tell.  Returns false if neither happens in time: another session may have
- * started it by buffer_call_start_io().
- */
-static bool
-wait_for_buffer_io(BufferDesc *desc)
-{
-	ConditionVariable *cv = BufferDescriptorGetIOCV(desc);
-	IoTime		until = io_now() + IO_PATIENCE * NS_PER_MS;
-	bool		ended;
-
-	ConditionVariablePrepareToSleep(cv);
-	while (!(ended = !(buffer_state_read(desc) & BM_IO_IN_PROGRESS) || pgaio_wref_valid(&desc->io_wref)) &&
-		   io_now() < until)
-		(void) ConditionVariableTimedSleep(cv, PIN_LOOK_EVERY, WAIT_EVENT_BUFFER_IO);
-	ConditionVariableCancelSleep();
-
-	return ended;
 }
 
 /*
@@ -113,8 +95,7 @@ evict_shared_buffer(BufferDesc *desc, const BufferTag *tag)
 	if (!(state & BM_IO_IN_PROGRESS))
 		return BLOCK_PINNED;
 
-	return !buffer_io_is_ours(BufferDescriptorGetBuffer(desc)) && wait_for_buffer_io(desc) ?
-		BLOCK_CHANGED : BLOCK_STAYS;
+	return buffer_io_is_ours(BufferDescriptorGetBuffer(desc)) ? BLOCK_STAYS : BLOCK_IN_IO;
 }
 
 /*
@@ -147,13 +128,15 @@ evict_local_buffer(BufferDesc *desc)
 }
 
 /*
- * Waits a little for pins to be given back.  Returns false once patience is
- * exhausted.
+ * Waits a little for pins to be given back, or for I/O to end.  Returns false if that is
+ * of no use, or once patience is exhausted.
  */
 static bool
-wait_for_pins(IoTime begin)
+wait_for_others(Eviction outcome, IoTime begin)
 {
-	if (io_now() - begin >= PIN_PATIENCE * NS_PER_MS)
+	IoTime		patience = outcome == BLOCK_IN_IO ? IO_PATIENCE : outcome == BLOCK_PINNED ? PIN_PATIENCE : 0;
+
+	if (io_now() - begin >= patience)
 		return false;
 
 	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
@@ -207,10 +190,7 @@ evict_block(Relation rel, const BufferTag *tag)
 		if (desc == NULL)
 			return BLOCK_EVICTED;
 
-		/*
-		 * somebody may wait for what we have staged, and writing a page knows
-		 * nothing of batches
-		 */
+		/* others may wait for what we have staged, and a write ends no batch */
 		pgaio_submit_staged();
 
 		outcome = RelationUsesLocalBuffers(rel) ?
@@ -238,7 +218,7 @@ is_evicted(Relation rel, BlockNumber blockno)
 	do
 	{
 		outcome = evict_block(rel, &tag);
-	} while (outcome == BLOCK_PINNED && wait_for_pins(begin));
+	} while (wait_for_others(outcome, begin));
 
 	return outcome == BLOCK_EVICTED;
 }
@@ -261,17 +241,17 @@ require_evicted(Relation rel, BlockNumber blockno)
 }
 
 /*
- * Removes all blocks of a relation from its buffer pool.  Returns how many stay, and
- * sets *pinned if some stay only because they are pinned, perhaps for a moment.
+ * Removes all blocks of a relation from its buffer pool.  Returns how many stay, and gets
+ * the reason for which it is worth waiting longest.
  */
 static int
-evict_blocks(Relation rel, bool *pinned)
+evict_blocks(Relation rel, Eviction *reason)
 {
 	bool		local = RelationUsesLocalBuffers(rel);
 	int			nbuffers = local ? NLocBuffer : NBuffers;
 	int			stay = 0;
 
-	*pinned = false;
+	*reason = BLOCK_EVICTED;
 	for (int bufid = 0; bufid < nbuffers; bufid++)
 	{
 		BufferDesc *desc = local ? GetLocalBufferDescriptor(bufid) : GetBufferDescriptor(bufid);
@@ -288,7 +268,7 @@ evict_blocks(Relation rel, bool *pinned)
 		/* looking up a local buffer is slow, and nobody else can move it */
 		outcome = local ? evict_local_buffer(desc) : evict_block(rel, &tag);
 		stay += outcome != BLOCK_EVICTED;
-		*pinned |= outcome == BLOCK_PINNED;
+		*reason = Max(*reason, outcome);
 	}
 
 	return stay;
@@ -308,14 +288,14 @@ evict_rel(PG_FUNCTION_ARGS)
 	Relation	rel = open_relation_for_io(fcinfo, PG_GETARG_OID(0), AccessShareLock);
 	IoTime		begin = io_now();
 	int			pinned;
-	bool		may_pass;
+	Eviction	reason;
 
 	pgaio_submit_staged();
 
 	do
 	{
-		pinned = evict_blocks(rel, &may_pass);
-	} while (may_pass && wait_for_pins(begin));
+		pinned = evict_blocks(rel, &reason);
+	} while (wait_for_others(reason, begin));
 
 	if (pinned > 0)
 		ereport(WARNING, errcode(ERRCODE_OBJECT_IN_USE),

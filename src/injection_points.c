@@ -30,7 +30,7 @@ extern PGDLLEXPORT void test_aio_after_reopen(const char *name, const void *priv
 static bool
 is_filtered(FilterKind kind, PgAioHandle *ioh)
 {
-	return filters_carrier(kind) == CARRIED_BY_INJECTION_POINTS &&
+	return filter_carriers[kind] == CARRIED_BY_INJECTION_POINTS &&
 		io_is_read(ioh) && ioh->owner_procno < MaxBackends;
 }
 
@@ -189,8 +189,10 @@ begin(void)
 	const Unavailable *unavailable = attach_injection_points();
 
 	for (size_t i = 0; i < lengthof(kinds); i++)
-		filters_set_carrier(kinds[i], unavailable == NULL ? CARRIED_BY_INJECTION_POINTS : CARRIED_BY_NOBODY,
-							unavailable);
+	{
+		filter_carriers[kinds[i]] = unavailable == NULL ? CARRIED_BY_INJECTION_POINTS : CARRIED_BY_NOBODY;
+		filters_unavailable[kinds[i]] = unavailable;
+	}
 }
 
 void

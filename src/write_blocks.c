@@ -20,10 +20,7 @@ prepare_buffers(Relation rel, BlockNumber first, const Buffer *buffers, int nblo
 	{
 		BufferDesc *desc = get_buffer_descriptor(buffers[i]);
 
-		/*
-		 * several locks at once: do not wait for a process that may wait for
-		 * us
-		 */
+		/* several locks at once: who has this one may wait for us */
 		if (!ConditionalLockBuffer(buffers[i]))
 			ereport(ERROR, errcode(ERRCODE_OBJECT_IN_USE),
 					errmsg("block %u of relation \"%s\" is locked by another session",
@@ -105,18 +102,12 @@ write_rel_block_ll(PG_FUNCTION_ARGS)
 	}
 	RESUME_INTERRUPTS();
 
-	if (result.result.result < 0)
-	{
-		errno = -result.result.result;
+	errno = result.result.result < 0 ? -result.result.result : ENOSPC;
+	if (!is_written)
 		ereport(ERROR, errcode_for_file_access(),
 				errmsg("could not write blocks %d..%d of relation \"%s\": %m",
-					   blockno, blockno + nblocks - 1, RelationGetRelationName(rel)));
-	}
-	if (!is_written)
-		ereport(ERROR, errcode(ERRCODE_DISK_FULL),
-				errmsg("could not write blocks %d..%d of relation \"%s\": wrote only %d of %d bytes",
-					   blockno, blockno + nblocks - 1, RelationGetRelationName(rel),
-					   result.result.result, nblocks * BLCKSZ));
+					   blockno, blockno + nblocks - 1, RelationGetRelationName(rel)),
+				errdetail("Wrote %d of %d bytes.", Max(result.result.result, 0), nblocks * BLCKSZ));
 	relation_close(rel, AccessShareLock);
 
 	PG_RETURN_VOID();

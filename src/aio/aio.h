@@ -102,7 +102,6 @@ extern IoMatch io_match_rel_arg(FunctionCallInfo fcinfo, int arg, bool family);
 extern int	io_pid_arg(FunctionCallInfo fcinfo, int arg, const char *name);
 extern void io_match_backend_type(const char *name, IoMatch *match);
 extern void io_match_block_arg(FunctionCallInfo fcinfo, int arg, int64 blockno, IoMatch *match);
-extern void io_match_relfilenode_arg(FunctionCallInfo fcinfo, int arg, IoMatch *match);
 extern void io_match_op_arg(FunctionCallInfo fcinfo, int arg, IoMatch *match);
 extern const char *io_op_names(uint32 ops);
 extern const char *io_describe_target(const PgAioTargetData *target);

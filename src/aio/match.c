@@ -269,13 +269,3 @@ io_match_block_arg(FunctionCallInfo fcinfo, int arg, int64 blockno, IoMatch *mat
 	check_range("blockno", blockno, 0, MaxBlockNumber);
 	match->block = (BlockNumber) blockno;
 }
-
-void
-io_match_relfilenode_arg(FunctionCallInfo fcinfo, int arg, IoMatch *match)
-{
-	if (PG_ARGISNULL(arg))
-		return;
-
-	match->relfilenumber = PG_GETARG_OID(arg);
-	check_range("relfilenode", match->relfilenumber, 1, PG_UINT32_MAX);
-}

@@ -125,11 +125,13 @@ typedef struct FilterHandler
 	void		(*changed) (int exiting);
 } FilterHandler;
 
-/* table.c: for carriers, which name themselves once shared memory is set up */
+/* table.c: who carries filters out, set once shared memory is set up; or why nobody does */
+extern FilterCarrier filter_carriers[FILTER_KINDS];
+extern const Unavailable *filters_unavailable[FILTER_KINDS];
+
+/* table.c: for carriers */
 extern const FilterHandler *filters_handler;	/* NULL: there is no gate */
 extern LWLock *filters_lock(void);
-extern void filters_set_carrier(FilterKind kind, FilterCarrier carrier, const Unavailable *unavailable);
-extern FilterCarrier filters_carrier(FilterKind kind);
 extern uint32 filters_ops(void);
 extern void filters_effect_on(PgAioHandle *ioh, FilterEffect *effect);
 extern void filters_count_bypass(FilterKind kind, PgAioHandle *ioh, FilterBypass reason);
@@ -146,8 +148,8 @@ extern int	filters_end(FilterKind kind, int id, bool made_here, bool exiting);
 extern void filters_end_with_session(void);
 extern void filters_copy(CountedFilter *copies);
 
-/* the setting "test_aio.hold_timeout" as a time */
-extern IoTime filters_hold_timeout(void);
+/* the setting "test_aio.hold_timeout", in milliseconds */
+extern int	filters_hold_timeout;
 
 /* filters.c: arguments that are alike in all functions */
 extern void filter_match_args(FunctionCallInfo fcinfo, int block_arg, int arg, Filter *filter);

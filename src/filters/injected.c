@@ -15,6 +15,13 @@ FILTERS_END_FUNCTION(inj_io_completion_continue, FILTER_COMPLETION_WAIT)
 FILTERS_END_FUNCTION(inj_io_short_read_detach, FILTER_SHORT_READ)
 FILTERS_END_FUNCTION(inj_io_reopen_detach, FILTER_REOPEN)
 
+static RelFileNumber
+relfilenode_arg(FunctionCallInfo fcinfo, int arg)
+{
+	check_range("relfilenode", PG_ARGISNULL(arg) ? 1 : PG_GETARG_OID(arg), 1, PG_UINT32_MAX);
+	return PG_ARGISNULL(arg) ? InvalidRelFileNumber : PG_GETARG_OID(arg);
+}
+
 /*
  * Holds the completion of matching reads until inj_io_completion_continue() in any
  * session.  The process that would complete it shows the wait event
@@ -26,7 +33,7 @@ inj_io_completion_wait(PG_FUNCTION_ARGS)
 	Filter		filter = filter_of_kind(fcinfo, FILTER_COMPLETION_WAIT);
 
 	filter.match.pid = io_pid_arg(fcinfo, 0, "pid");
-	io_match_relfilenode_arg(fcinfo, 1, &filter.match);
+	filter.match.relfilenumber = relfilenode_arg(fcinfo, 1);
 	io_match_block_arg(fcinfo, 2, PG_GETARG_INT32(2), &filter.match);
 	(void) filters_put(&filter);
 
@@ -43,7 +50,7 @@ inj_io_short_read_attach(PG_FUNCTION_ARGS)
 	Filter		filter = filter_of_kind(fcinfo, FILTER_SHORT_READ);
 
 	filter.match.pid = io_pid_arg(fcinfo, 1, "pid");
-	io_match_relfilenode_arg(fcinfo, 2, &filter.match);
+	filter.match.relfilenumber = relfilenode_arg(fcinfo, 2);
 	filter.has_result = io_result_arg(fcinfo, 0, &filter.result);
 	(void) filters_put(&filter);
 

@@ -42,10 +42,10 @@ static uint32 my_version;
 static Filter my_filters[MAX_FILTERS];
 
 const FilterHandler *filters_handler;
-static FilterCarrier carriers[FILTER_KINDS];
-static const Unavailable *kinds_unavailable[FILTER_KINDS];
+FilterCarrier filter_carriers[FILTER_KINDS];
+const Unavailable *filters_unavailable[FILTER_KINDS];
 
-static int	hold_timeout = 60000;
+int			filters_hold_timeout = 60000;
 static int	uninterruptible_timeout = 1000;
 
 static void
@@ -80,7 +80,7 @@ filters_init(void)
 	DefineCustomIntVariable("test_aio.hold_timeout",
 							"Longest time for which a read is held, or delayed by a device, or I/O on a buffer stays started.",
 							"After this time the read is performed, or the I/O ended; the server's log says so.  A filter or a device keeps the value that it was made with.",
-							&hold_timeout, 60000, 1, INT_MAX,
+							&filters_hold_timeout, 60000, 1, INT_MAX,
 							PGC_SUSET, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomIntVariable("test_aio.uninterruptible_timeout",
 							"Longest time for which a process that cannot be interrupted waits for a held or delayed read.",
@@ -91,29 +91,10 @@ filters_init(void)
 	subsystem_register(&filters_subsystem);
 }
 
-IoTime
-filters_hold_timeout(void)
-{
-	return hold_timeout * NS_PER_MS;
-}
-
 LWLock *
 filters_lock(void)
 {
 	return table->lock;
-}
-
-void
-filters_set_carrier(FilterKind kind, FilterCarrier carrier, const Unavailable *unavailable)
-{
-	carriers[kind] = carrier;
-	kinds_unavailable[kind] = unavailable;
-}
-
-FilterCarrier
-filters_carrier(FilterKind kind)
-{
-	return carriers[kind];
 }
 
 /*
@@ -125,8 +106,8 @@ require_filter_kind(FunctionCallInfo fcinfo, FilterKind kind)
 {
 	require_subsystem(fcinfo, &filters_subsystem);
 
-	if (carriers[kind] == CARRIED_BY_NOBODY)
-		raise_unavailable(kinds_unavailable[kind]);
+	if (filter_carriers[kind] == CARRIED_BY_NOBODY)
+		raise_unavailable(filters_unavailable[kind]);
 }
 
 /* Returns the operations that filters match; 0: there are none.  A look without lock. */
@@ -225,7 +206,7 @@ filters_effect_on(PgAioHandle *ioh, FilterEffect *effect)
 		bool		holds = filter->kind == FILTER_HOLD || filter->kind == FILTER_COMPLETION_WAIT;
 		bool		routes = filter->kind == FILTER_SYNCHRONOUS || filter->kind == FILTER_METHOD;
 
-		if (carriers[filter->kind] != CARRIED_BY_GATE ||
+		if (filter_carriers[filter->kind] != CARRIED_BY_GATE ||
 			!io_matches(&filter->match, ioh) || may_serve_maker(filter, synchronous))
 			continue;
 		/* on the startup process all others may depend */
@@ -303,7 +284,7 @@ filters_count_bypass(FilterKind kind, PgAioHandle *ioh, FilterBypass reason)
 	{
 		const Filter *filter = &my_filters[i];
 
-		if (carriers[filter->kind] == CARRIED_BY_GATE && (kind == FILTER_NONE || filter->kind == kind) &&
+		if (filter_carriers[filter->kind] == CARRIED_BY_GATE && (kind == FILTER_NONE || filter->kind == kind) &&
 			io_matches(&filter->match, ioh))
 			count_bypass(filter, reason);
 	}
@@ -437,7 +418,7 @@ filter_of_kind(FunctionCallInfo fcinfo, FilterKind kind)
 			.maker_start = MyStartTimestamp,
 			.match = io_match_all(),
 			.times = -1,
-			.longest = hold_timeout * NS_PER_MS,
+			.longest = filters_hold_timeout * NS_PER_MS,
 			.patience = uninterruptible_timeout * NS_PER_MS,
 			.made = io_now(),
 	};

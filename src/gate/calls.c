@@ -13,9 +13,6 @@
 #include "postmaster/interrupt.h"
 #include "utils/wait_event.h"
 
-/* how often to look whether the server stops */
-#define LOOK_EVERY NS_PER_S
-
 /*
  * Returns why this process may not wait, or BYPASS_NONE.  Auxiliary processes do not reset
  * InterruptPending.

@@ -43,8 +43,7 @@ latency_arg(FunctionCallInfo fcinfo, int arg)
  * "queue_depth" of them are served at once.  With jitter, the latency is spread
  * evenly between (1 - jitter) and (1 + jitter) times what it is, with "spread" geometrically
  * between 1/spread and spread times.  The share "tail" of the reads takes "tail_latency"
- * instead.  Takes the place of the device for the same reads,
- * whose reads are due at once.
+ * instead.  Takes the place of the device for the same reads, whose reads are due at once.
  */
 Datum
 io_device(PG_FUNCTION_ARGS)

@@ -14,6 +14,9 @@
 #include "lib/ilist.h"
 #include "lib/pairingheap.h"
 
+/* how often to look whether the server stops, and how late the worker may be */
+#define LOOK_EVERY NS_PER_S
+
 /*
  * Where an intercepted read is on its way.  A process that claims a read sets
  * GATE_CLAIMED; from then on nobody else may complete it.

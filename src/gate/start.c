@@ -58,12 +58,12 @@ begin(void)
 	filters_handler = &gate_handler;
 	for (FilterKind kind = FILTER_HOLD; kind < FILTER_KINDS; kind++)
 	{
-		bool		injected = filters_carrier(kind) == CARRIED_BY_INJECTION_POINTS;
+		bool		injected = filter_carriers[kind] == CARRIED_BY_INJECTION_POINTS;
 
 		if (kind < FILTER_COMPLETION_WAIT || !(sees_none || (injected && kind == FILTER_REOPEN)))
-			filters_set_carrier(kind, CARRIED_BY_GATE, NULL);
+			filter_carriers[kind] = CARRIED_BY_GATE;
 		else if (!injected)
-			filters_set_carrier(kind, CARRIED_BY_NOBODY, &all_synchronous);
+			filters_unavailable[kind] = &all_synchronous;
 	}
 	if (strcmp(hold_at_start, "none") != 0)
 	{
@@ -105,7 +105,7 @@ gate_init(void)
 
 	define_settings();
 	for (FilterKind kind = FILTER_HOLD; kind < FILTER_COMPLETION_WAIT; kind++)
-		filters_set_carrier(kind, CARRIED_BY_NOBODY, &gate_subsystem.unavailable);
+		filters_unavailable[kind] = &gate_subsystem.unavailable;
 
 	io_try_unknown_server = gate_mode == GATE_TRY;
 	if (gate_mode == GATE_OFF)

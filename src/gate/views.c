@@ -129,10 +129,7 @@ io_handles_get(PG_FUNCTION_ARGS)
 	require_subsystem_to_look(fcinfo, &gate_subsystem);
 	row = row_begin(fcinfo);
 
-	/*
-	 * nothing is allocated under the lock; memory for handles not in use is
-	 * not touched
-	 */
+	/* before the lock; memory for handles not in use is not touched */
 	copies = palloc_extended(gate->nios * sizeof(HandleCopy), MCXT_ALLOC_HUGE);
 	n = copy_handles(copies, waiters, max_waiters);
 	now = io_now();
@@ -145,7 +142,7 @@ io_handles_get(PG_FUNCTION_ARGS)
 Datum
 io_gate_get(PG_FUNCTION_ARGS)
 {
-	FilterCarrier carrier = filters_carrier(FILTER_COMPLETION_WAIT);
+	FilterCarrier carrier = filter_carriers[FILTER_COMPLETION_WAIT];
 	Row		   *row;
 
 	require_monitor(fcinfo);

@@ -37,12 +37,6 @@ typedef struct Wait
 #define SPIN_BEFORE_DUE 150000
 #define SPIN_AFTER_DUE 30000
 
-/* WaitLatch takes milliseconds in an int; we look again long before */
-#define LONGEST_SLEEP (60 * NS_PER_S)
-
-/* how late the worker may be, and how often to look where it does not wake us */
-#define LOOK_EVERY NS_PER_S
-
 /* for how long this statement has waited for held reads */
 static TimestampTz waited_in = -1;
 static IoTime waited;
@@ -196,7 +190,8 @@ look(Wait *wait, IoTime now)
 static void
 sleep_until(const Wait *wait, IoTime now)
 {
-	IoTime		length = Min(Max(wait->until - now, 0), LONGEST_SLEEP);
+	/* WaitLatch takes milliseconds in an int; we look again long before */
+	IoTime		length = Min(Max(wait->until - now, 0), 60 * LOOK_EVERY);
 
 	if (length < NS_PER_MS)
 	{

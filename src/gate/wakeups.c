@@ -16,9 +16,6 @@ PG_FUNCTION_INFO_V1(io_hold_wakeups);
 PG_FUNCTION_INFO_V1(io_wake);
 PG_FUNCTION_INFO_V1(io_held_wakeups_get);
 
-/* how often to look whether the server stops */
-#define LOOK_EVERY_MS 1000
-
 /*
  * Is a cancel, a termination, a recovery conflict … pending that must wait until we
  * are done?
@@ -102,17 +99,17 @@ wait_for_wake(void)
 			ereport(LOG_SERVER_ONLY,
 					errmsg("the wakeup of process %d was held for too long", MyProcPid),
 					errdetail("It goes on now, after the \"test_aio.hold_timeout\" of the session that holds the wakeups."));
+			return;
 		}
-		else if (left <= 0)
+		if (left <= 0)
 		{
 			LWLockAcquire(gate->lock, LW_EXCLUSIVE);
 			gate_lose_patience(gate->wakeups_settings.made);
 			LWLockRelease(gate->lock);
-		}
-		if (left <= 0)
 			return;
+		}
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_EXIT_ON_PM_DEATH | WL_TIMEOUT,
-						 Min(left / NS_PER_MS + 1, LOOK_EVERY_MS),
+						 Min(left, LOOK_EVERY) / NS_PER_MS + 1,
 						 gate->wait_event_held_wakeup);
 		ResetLatch(MyLatch);
 		if (!gate->closing && server_is_stopping())

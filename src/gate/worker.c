@@ -16,9 +16,6 @@
 #include "storage/waiteventset.h"
 #include "utils/guc.h"
 
-/* how often to look whether the server shuts down while sessions wait */
-#define LOOK_EVERY NS_PER_S
-
 /*
  * The kernel wakes us a little late, so we ask to be woken a little early, by
  * what experience says, and spin for the rest.  In nanoseconds.

@@ -30,16 +30,6 @@ typedef struct Call
 	off_t		length;			/* of a range; PGAIO_OP_WRITEV: by iov */
 } Call;
 
-static size_t
-length_of(const Call *call)
-{
-	size_t		length = call->length;
-
-	for (int i = 0; i < call->niov; i++)
-		length += call->iov[i].iov_len;
-	return length;
-}
-
 /* Makes a call.  Returns what the C library returns, with errno. */
 static int64
 perform(const Call *call)
@@ -112,9 +102,11 @@ static bool
 describe(const Call *call, PgAioHandle *ioh)
 {
 	PgAioTargetData *target = &ioh->target_data;
-	size_t		length = length_of(call);
+	size_t		length = call->length;
 	struct stat status;
 
+	for (int i = 0; i < call->niov; i++)
+		length += call->iov[i].iov_len;
 	if (!file_of_descriptor(call->fd, target))
 		return false;
 

@@ -216,7 +216,7 @@ with_each_io_method('worker io_uring; long: all', sub {
 		$bob->io_fail($t, 'ENOSPC', op => 'write', times => 1);
 		$alice->fails("SELECT write_rel_block_ll('$t', 8, nblocks => 2)", '53100', qr/could not write blocks 8\.\.9 .*: No space left on device/, 'fails');
 		$bob->sql("SELECT io_fail_end(), io_fail('$t', 8192, op => 'write', times => 1)");
-		$alice->fails("SELECT write_rel_block_ll('$t', 8, nblocks => 2)", '53100', qr/wrote only 8192 of 16384 bytes/, 'is short');
+		$alice->fails("SELECT write_rel_block_ll('$t', 8, nblocks => 2)", '53100', qr/Wrote 8192 of 16384 bytes/, 'is short');
 		$bob->io_fail_end;
 		$alice->sql("SELECT evict_rel('$t')");
 	}));
