@@ -493,7 +493,8 @@ CREATE FUNCTION io_gate_get(OUT io_method text, OUT gate bool, OUT why_not text,
 RETURNS record
 AS 'MODULE_PATHNAME' LANGUAGE C;
 
--- null for a relation of another database; a table without storage has its OID, and no tablespace
+-- null for a relation of another database, or a temporary one whose number another has as well; a table
+-- without storage has its OID, and no tablespace
 CREATE FUNCTION io_relation(reltablespace oid, reldatabase oid, relfilenode oid)
 RETURNS regclass
 LANGUAGE SQL STABLE
@@ -502,7 +503,14 @@ SELECT CASE WHEN reldatabase OPERATOR(pg_catalog.=) 0::pg_catalog.oid
 			OR reldatabase OPERATOR(pg_catalog.=) (SELECT oid FROM pg_catalog.pg_database
 				WHERE datname OPERATOR(pg_catalog.=) pg_catalog.current_database())
 		THEN CASE WHEN reltablespace OPERATOR(pg_catalog.=) 0::pg_catalog.oid THEN relfilenode::pg_catalog.regclass
-			ELSE pg_catalog.pg_filenode_relation(reltablespace, relfilenode) END END;
+			ELSE coalesce(pg_catalog.pg_filenode_relation(reltablespace, relfilenode),
+				(SELECT pg_catalog.max(c.oid) FROM pg_catalog.pg_class c, pg_catalog.pg_database d
+				 WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()
+					AND c.relfilenode OPERATOR(pg_catalog.=) io_relation.relfilenode
+					AND c.reltablespace OPERATOR(pg_catalog.=) CASE d.dattablespace
+						WHEN io_relation.reltablespace THEN 0::pg_catalog.oid ELSE io_relation.reltablespace END
+					AND c.relpersistence OPERATOR(pg_catalog.=) 't'
+				 HAVING pg_catalog.count(*) OPERATOR(pg_catalog.=) 1)) END END;
 END;
 
 COMMENT ON FUNCTION io_relation(oid, oid, oid) IS
@@ -583,27 +591,37 @@ CREATE FUNCTION io_trace_get(OUT seq int8, OUT pid int4, OUT io_id int4,
 	OUT off int8, OUT length int8, OUT target text, OUT target_desc text,
 	OUT raw_result int4, OUT result text,
 	OUT f_sync bool, OUT f_localmem bool, OUT f_buffered bool,
-	OUT relation regclass, OUT fork text, OUT blockno int8, OUT nblocks int4,
+	OUT reltablespace oid, OUT reldatabase oid, OUT relfilenode oid,
+	OUT fork text, OUT blockno int8, OUT nblocks int4,
 	OUT staged_at timestamptz, OUT submitted_at timestamptz,
 	OUT completed_at timestamptz, OUT latency float8, OUT in_progress int4, OUT lookahead_distance int4,
 	OUT executed_by int4, OUT completed_by int4, OUT joined bool,
 	OUT waits int4, OUT wait_time float8, OUT waiters int4[],
-	OUT wait_starts timestamptz[], OUT wait_times float8[], OUT held bool,
-	OUT backend_type text, OUT submitted_together int4, OUT why_issuer text, OUT waits_without_handle int4)
+	OUT wait_starts timestamptz[], OUT wait_times float8[], OUT wait_calls text[], OUT held bool,
+	OUT backend_type text, OUT submitted_together int4, OUT why_issuer text, OUT waits_for_handle int4)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;
 
-CREATE FUNCTION io_trace_status_get(OUT running bool, OUT relation regclass,
-	OUT pid int4, OUT op text, OUT size int4, OUT recorded int8, OUT lost int8,
+CREATE FUNCTION io_trace_status_get(OUT running bool,
+	OUT reltablespace oid, OUT reldatabase oid, OUT relfilenode oid, OUT pid int4, OUT op text, OUT size int4, OUT recorded int8, OUT lost int8,
 	OUT lost_waits int8, OUT started_at timestamptz, OUT stopped_at timestamptz)
 RETURNS record
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;
 
-CREATE VIEW io_trace AS SELECT * FROM io_trace_get();
+CREATE VIEW io_trace AS
+SELECT seq, pid, io_id, io_generation, state, operation, off, length, target, target_desc, raw_result, result,
+	f_sync, f_localmem, f_buffered, io_relation(reltablespace, reldatabase, relfilenode) AS relation,
+	fork, blockno, nblocks, staged_at, submitted_at, completed_at, latency, in_progress, lookahead_distance,
+	executed_by, completed_by, joined, waits, wait_time, waiters, wait_starts, wait_times, wait_calls, held,
+	backend_type, submitted_together, why_issuer, waits_for_handle
+FROM io_trace_get();
 
 COMMENT ON VIEW io_trace IS 'recorded reads and writes; lengths of time in ms';
 
-CREATE VIEW io_trace_status AS SELECT * FROM io_trace_status_get();
+CREATE VIEW io_trace_status AS
+SELECT running, io_relation(reltablespace, reldatabase, relfilenode) AS relation,
+	pid, op, size, recorded, lost, lost_waits, started_at, stopped_at
+FROM io_trace_status_get();
 
 COMMENT ON VIEW io_trace_status IS 'what is being recorded, and how much was lost';
 
@@ -624,7 +642,7 @@ SELECT relation, fork, pid, operation,
 	pg_catalog.max(latency) AS max_latency,
 	pg_catalog.avg(lookahead_distance)::pg_catalog.float8 AS mean_lookahead,
 	pg_catalog.max(lookahead_distance) AS max_lookahead
-FROM io_trace_get()
+FROM io_trace
 GROUP BY relation, fork, pid, operation;
 
 COMMENT ON VIEW io_trace_summary IS

@@ -178,6 +178,7 @@ extern const char *io_method_unavailable(const char **hint);
 extern const char *const io_compile_anew_hint;
 extern const char *io_server_version(void);
 extern uint32 io_expected_handles(void);
+extern size_t io_symbol_size(const void *address);
 
 /* in the postmaster: once shared memory is set up */
 extern const char *io_handles_unavailable(void);

@@ -85,6 +85,20 @@ io_handles_unavailable(void)
 	return NULL;
 }
 
+/* Returns the size of a variable or a function of the server's, or 0. */
+size_t
+io_symbol_size(const void *address pg_attribute_unused())
+{
+#ifdef IO_METHOD_CAN_BE_CHECKED
+	Dl_info		info;
+	void	   *found = NULL;
+
+	if (dladdr1(address, &info, &found, RTLD_DL_SYMENT) != 0 && found != NULL)
+		return ((ElfW(Sym) *) found)->st_size;
+#endif
+	return 0;
+}
+
 #ifdef IO_METHOD_CAN_BE_CHECKED
 
 /* the server's tables of functions */
@@ -106,26 +120,13 @@ is_servers_function(void *function)
 		info.dli_fbase == server.dli_fbase;
 }
 
-/*
- * Returns whether a variable of the server's is as large as its declaration says.
- */
-static bool
-has_size(const void *variable, size_t size)
-{
-	Dl_info		info;
-	void	   *found = NULL;
-
-	return dladdr1(variable, &info, &found, RTLD_DL_SYMENT) != 0 &&
-		found != NULL && ((ElfW(Sym) *) found)->st_size == size;
-}
-
 static bool
 has_known_layout(void)
 {
 	const IoMethodOps *ops = pgaio_method_ops;
 
-	return has_size(ops, sizeof(IoMethodOps)) &&
-		has_size(&aio_shared_buffer_readv_cb, sizeof(PgAioHandleCallbacks)) &&
+	return io_symbol_size(ops) == sizeof(IoMethodOps) &&
+		io_symbol_size(&aio_shared_buffer_readv_cb) == sizeof(PgAioHandleCallbacks) &&
 		is_servers_function((void *) ops->submit) &&
 		(ops->wait_one == NULL || is_servers_function((void *) ops->wait_one)) &&
 		(ops->needs_synchronous_execution == NULL ||

@@ -7,6 +7,13 @@
  */
 #include "trace/trace.h"
 
+#ifdef IO_METHOD_CAN_BE_CHECKED
+#include <execinfo.h>
+#endif
+
+/* how much of the stack to look at: a stream's wait is at most so deep */
+#define MAX_STACK 24
+
 /* how many traced reads of this process are not yet submitted */
 static int	nstaged;
 
@@ -130,26 +137,93 @@ trace_submitting(uint16 num_staged_ios, PgAioHandle **staged_ios)
 	nstaged = 0;
 }
 
+/* the functions that are looked for on the stack */
+static struct
+{
+	void	   *function;
+	const char *name;
+	size_t		size;
+}			stream_calls[] =
+
+{
+	{read_stream_next_buffer, "next", 0},
+	{read_stream_reset, "reset", 0},
+	{read_stream_end, "end", 0},
+	{pgaio_io_acquire, NULL, 0},
+};
+
+/* Looks at the stack.  Returns its depth. */
+static int
+get_stack(void **stack pg_attribute_unused(), int max pg_attribute_unused())
+{
+#ifdef IO_METHOD_CAN_BE_CHECKED
+	return backtrace(stack, max);
+#else
+	return 0;
+#endif
+}
+
+/* In the postmaster: what stream_call() needs, and may allocate the first time. */
+void
+trace_init_calls(void)
+{
+	void	   *stack[1];
+
+	for (size_t i = 0; i < lengthof(stream_calls); i++)
+		stream_calls[i].size = io_symbol_size(stream_calls[i].function);
+	(void) get_stack(stack, lengthof(stack));
+}
+
+/*
+ * Returns which function of a read stream this process is in, the outermost one, or NULL;
+ * and whether it wants a free handle.  No hook tells, but the stack does.
+ */
+static const char *
+stream_call(bool *wants_handle)
+{
+	void	   *stack[MAX_STACK];
+	int			depth = get_stack(stack, MAX_STACK);
+	const char *name = NULL;
+
+	for (int i = 0; i < depth; i++)
+		for (size_t j = 0; j < lengthof(stream_calls); j++)
+		{
+			if ((uintptr_t) stack[i] - (uintptr_t) stream_calls[j].function >= stream_calls[j].size)
+				continue;
+			*wants_handle |= stream_calls[j].name == NULL;
+			name = stream_calls[j].name != NULL ? stream_calls[j].name : name;
+		}
+
+	return name;
+}
+
 /* IoListener.wait_begins: records a wait.  Returns whether the read is traced. */
 bool
 trace_wait_begins(PgAioHandle *ioh, uint64 generation, IoWait *wait)
 {
 	TraceRecord *record = trace_lock_io(ioh, generation);
+	const char *call;
+	bool		wants_handle = false;
 
 	if (likely(record == NULL))
 		return false;
-
 	wait->seq = record->seq;
+	SpinLockRelease(&record->mutex);
+
+	call = stream_call(&wants_handle);
 	wait->start = io_now();
+	record = trace_lock(wait->seq);
+	if (record == NULL)
+		return false;
 	wait->place = record->nkept < TRACE_MAX_WAITS ? record->nkept++ : -1;
 	record->nwaits++;
-	record->nwaits_without_handle += dclist_is_empty(&pgaio_my_backend->idle_ios);
+	record->nwaits_for_handle += wants_handle;
 	if (record->owner != MyProcNumber)
 		record->joined = true;
 	if (wait->place >= 0)
 		record->waits[wait->place] = (TraceWait)
 	{
-		.pid = MyProcPid,.start = wait->start,.length = -1
+		.pid = MyProcPid,.start = wait->start,.length = -1,.call = call
 	};
 	SpinLockRelease(&record->mutex);
 

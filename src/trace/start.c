@@ -26,6 +26,7 @@ static const IoListener listener = {
 static void
 begin(void)
 {
+	trace_init_calls();
 	io_install(NULL, &listener);
 }
 

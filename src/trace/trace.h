@@ -30,6 +30,8 @@ typedef struct TraceWait
 	int			pid;
 	IoTime		start;
 	IoTime		length;			/* < 0: not over, or ended by an error */
+	const char *call;			/* of a read stream, in our static memory; or
+								 * NULL */
 } TraceWait;
 
 /* What every read writes to comes first, to keep that in few cache lines. */
@@ -64,7 +66,7 @@ typedef struct TraceRecord
 	int			completer;		/* pid */
 
 	int			nwaits;
-	int			nwaits_without_handle;
+	int			nwaits_for_handle;
 	int			nkept;			/* with details, in waits[] */
 	IoTime		wait_time;		/* of all that are over */
 	TraceWait	waits[TRACE_MAX_WAITS];
@@ -111,6 +113,7 @@ extern TraceRecord *trace_lock(uint64 seq);
 extern TraceRecord *trace_lock_io(PgAioHandle *ioh, uint64 generation);
 
 /* record.c */
+extern void trace_init_calls(void);
 extern void trace_staged(PgAioHandle *ioh, bool synchronous);
 extern void trace_submitting(uint16 num_staged_ios, PgAioHandle **staged_ios);
 extern bool trace_wait_begins(PgAioHandle *ioh, uint64 generation, IoWait *wait);

@@ -3,18 +3,11 @@
  */
 #include "trace/trace.h"
 
-#include "access/genam.h"
-#include "access/htup_details.h"
-#include "access/table.h"
-#include "catalog/namespace.h"
-#include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
 #include "postmaster/bgworker.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
-#include "utils/fmgroids.h"
 #include "utils/memutils.h"
-#include "utils/relfilenumbermap.h"
 #include "utils/timestamp.h"
 
 PG_FUNCTION_INFO_V1(io_trace_get);
@@ -26,71 +19,22 @@ static const char *const state_names[] = {
 	[TRACE_COMPLETED] = "COMPLETED",
 };
 
-/* Returns the temporary relation, of any session, that has this file. */
-static Oid
-temporary_relation(const RelFileLocator *rlocator, ProcNumber owner)
-{
-	Relation	pg_class;
-	ScanKeyData keys[2];
-	SysScanDesc scan;
-	HeapTuple	tuple;
-	Oid			found = InvalidOid;
-	Oid			tablespace = rlocator->spcOid == MyDatabaseTableSpace ?
-		InvalidOid : rlocator->spcOid;
-
-	ScanKeyInit(&keys[0], Anum_pg_class_reltablespace, BTEqualStrategyNumber,
-				F_OIDEQ, ObjectIdGetDatum(tablespace));
-	ScanKeyInit(&keys[1], Anum_pg_class_relfilenode, BTEqualStrategyNumber,
-				F_OIDEQ, ObjectIdGetDatum(rlocator->relNumber));
-
-	pg_class = table_open(RelationRelationId, AccessShareLock);
-	scan = systable_beginscan(pg_class, ClassTblspcRelfilenodeIndexId, true, NULL, 2, keys);
-	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
-	{
-		Form_pg_class class = (Form_pg_class) GETSTRUCT(tuple);
-
-		if (class->relpersistence == RELPERSISTENCE_TEMP &&
-			GetTempNamespaceProcNumber(class->relnamespace) == owner)
-			found = class->oid;
-	}
-	systable_endscan(scan);
-	table_close(pg_class, AccessShareLock);
-
-	return found;
-}
-
-/*
- * Returns the relation of a file of this database, or InvalidOid if there is none
- * (any more).
- */
-static Oid
-trace_relation(const RelFileLocator *rlocator, ProcNumber temp_owner)
-{
-	if (!OidIsValid(MyDatabaseId) ||
-		(OidIsValid(rlocator->dbOid) && rlocator->dbOid != MyDatabaseId))
-		return InvalidOid;
-	if (temp_owner != INVALID_PROC_NUMBER)
-		return temporary_relation(rlocator, temp_owner);
-	/* of a table without storage, see io_match_rel_arg() */
-	if (!OidIsValid(rlocator->spcOid))
-		return rlocator->relNumber;
-	return RelidByRelfilenumber(rlocator->spcOid, rlocator->relNumber);
-}
-
 static void
 add_time(Row *row, const char *column, IoTime time, TimestampTz clock_offset)
 {
 	row_set_if(row, column, time != 0, TimestampTzGetDatum(clock_offset + time / 1000));
 }
 
-/* Adds the columns about waits: the processes, the beginnings, the lengths. */
+/* Adds the columns about waits: the processes, the beginnings, the lengths, the calls. */
 static void
 add_waits(Row *row, const TraceRecord *record, TimestampTz clock_offset)
 {
 	int			pids[TRACE_MAX_WAITS];
 	Datum		starts[TRACE_MAX_WAITS];
 	Datum		lengths[TRACE_MAX_WAITS];
+	Datum		calls[TRACE_MAX_WAITS];
 	bool		nulls[TRACE_MAX_WAITS];
+	bool		no_calls[TRACE_MAX_WAITS];
 	int			n = record->nkept;
 	int			lower = 1;
 
@@ -102,6 +46,8 @@ add_waits(Row *row, const TraceRecord *record, TimestampTz clock_offset)
 		starts[i] = TimestampTzGetDatum(clock_offset + wait->start / 1000);
 		lengths[i] = Float8GetDatum((double) wait->length / NS_PER_MS);
 		nulls[i] = wait->length < 0;
+		no_calls[i] = wait->call == NULL;
+		calls[i] = no_calls[i] ? 0 : CStringGetTextDatum(wait->call);
 	}
 
 	row_set(row, "waits", Int32GetDatum(record->nwaits));
@@ -112,6 +58,8 @@ add_waits(Row *row, const TraceRecord *record, TimestampTz clock_offset)
 	row_set(row, "wait_times", PointerGetDatum(construct_md_array(lengths, nulls, n > 0 ? 1 : 0, &n, &lower,
 																  FLOAT8OID, sizeof(float8),
 																  FLOAT8PASSBYVAL, TYPALIGN_DOUBLE)));
+	row_set(row, "wait_calls", PointerGetDatum(construct_md_array(calls, no_calls, n > 0 ? 1 : 0, &n, &lower,
+																  TEXTOID, -1, false, TYPALIGN_INT)));
 }
 
 static void
@@ -122,8 +70,6 @@ fill_row(Row *row, const TraceRecord *record, TimestampTz clock_offset)
 	const PgAioTargetData *target = &record->target;
 	const char *worker_type;
 	bool		is_wal = record->op >= IO_OP_WAL_WRITE;
-	Oid			relation = is_wal ? InvalidOid : trace_relation(&target->smgr.rlocator,
-																target->smgr.is_temp ? record->owner : INVALID_PROC_NUMBER);
 	bool		is_read = record->op == PGAIO_OP_READV;
 
 	row_set(row, "seq", Int64GetDatum(record->seq));
@@ -141,7 +87,7 @@ fill_row(Row *row, const TraceRecord *record, TimestampTz clock_offset)
 	row_set(row, "f_sync", BoolGetDatum((record->flags & PGAIO_HF_SYNCHRONOUS) != 0));
 	row_set(row, "f_localmem", BoolGetDatum(target->smgr.is_temp));
 	row_set(row, "f_buffered", BoolGetDatum((record->flags & PGAIO_HF_BUFFERED) != 0));
-	row_set_if(row, "relation", OidIsValid(relation), ObjectIdGetDatum(relation));
+	row_set_file(row, !is_wal, &target->smgr.rlocator);
 	row_set_text(row, "fork", is_wal ? NULL : forkNames[target->smgr.forkNum]);
 	row_set_if(row, "blockno", !is_wal, Int64GetDatum(target->smgr.blockNum));
 	row_set_if(row, "nblocks", !is_wal, Int32GetDatum(target->smgr.nblocks));
@@ -165,7 +111,7 @@ fill_row(Row *row, const TraceRecord *record, TimestampTz clock_offset)
 		row_set_text(row, "why_issuer", record->flags & PGAIO_HF_SYNCHRONOUS ? "flag" :
 					 record->together == 0 ? "method" :
 					 record->held || io_method != IOMETHOD_WORKER ? "gate" : "queue");
-	row_set(row, "waits_without_handle", Int32GetDatum(record->nwaits_without_handle));
+	row_set(row, "waits_for_handle", Int32GetDatum(record->nwaits_for_handle));
 }
 
 /*
@@ -223,7 +169,6 @@ io_trace_status_get(PG_FUNCTION_ARGS)
 	Row		   *row;
 	TraceRing	now;
 	uint64		recorded;
-	Oid			relation = InvalidOid;
 
 	require_subsystem_to_look(fcinfo, &trace_subsystem);
 
@@ -232,12 +177,9 @@ io_trace_status_get(PG_FUNCTION_ARGS)
 	LWLockRelease(trace->lock);
 
 	recorded = pg_atomic_read_u64(&now.next) - now.first;
-	if (now.match.nrels > 0)
-		relation = trace_relation(&now.match.rels[0], now.match.temp_owner);
-
 	row = row_begin(fcinfo);
 	row_set(row, "running", BoolGetDatum(now.filter != 0));
-	row_set_if(row, "relation", OidIsValid(relation), ObjectIdGetDatum(relation));
+	row_set_file(row, now.match.nrels > 0, &now.match.rels[0]);
 	row_set_if(row, "pid", now.match.pid != 0, Int32GetDatum(now.match.pid));
 	row_set_text(row, "op", io_op_names(now.match.ops));
 	row_set(row, "size", Int32GetDatum(now.nrecords));

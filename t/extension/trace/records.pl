@@ -103,10 +103,13 @@ with_each_io_method('io_uring; long: worker', sub {
 		my ($a, $b) = map { $_->pid } $alice, $bob;
 		traces_held_read($aio, $t, $alice, "SELECT read_rel_block_ll('$t', 3, nblocks => 2)");
 		$aio->io_trace_shows_soon('state, held, joined, waits, waiters, wait_times, completed_at', "SUBMITTED|t|f|1|{$a}|{NULL}|");
-		$bob->starts("SELECT count(*) FROM read_buffers('$t', 3, 1)");
-		$aio->io_trace_shows_soon('state, held, joined, waits, waiters, wait_times, executed_by', "SUBMITTED|t|t|2|{$a,$b}|{NULL,NULL}|");
+		$bob->starts("SELECT waited FROM wait_read_buffers('$t', 3, 1)");
+		$aio->io_trace_shows_soon('state, held, joined, waits, waiters, wait_times, wait_calls, executed_by', "SUBMITTED|t|t|2|{$a,$b}|{NULL,NULL}|{NULL,NULL}|");
 		$aio->end_holds;
-		$_->ends for $alice, $bob;
+		$alice->ends;
+		my ($waited, $not) = $aio->major >= 19 ? qw(t f) : ('', '');
+		$bob->returns($waited, 'the server tells that it waited');
+		$bob->gives("SELECT waited FROM wait_read_buffers('$t', 3, 1)", $not, 'and that it did not');
 		my $me = $aio->sql('SELECT pg_backend_pid()');
 		$aio->io_trace_shows_soon('state, result, raw_result, executed_by, completed_by', "COMPLETED|OK|16384|$me|$me",
 			'the session that has released the read has completed it');
@@ -127,6 +130,22 @@ with_each_io_method('io_uring; long: worker', sub {
 		$aio->io_trace_shows_soon('wait_times[1] = wait_time, wait_times[2]', 't|', 'nor does the wait get one later');
 		$aio->io_trace_stop;
 	}));
+
+	# of reads ahead: the first is not held
+	$aio->scenario('waits in the calls of a stream', with('alice', 40, sub ($alice, $t, $call, $sql) {
+		$alice->sql('SET io_combine_limit = 4; SET effective_io_concurrency = 8');
+		$aio->io_trace_restart($t);
+		$aio->io_hold($t, skip => 1);
+		$alice->waits(sprintf($sql, $t), 'IoGateHeld');
+		$aio->end_holds;
+		$alice->ends("waits in $call");
+		$aio->io_trace_stop;
+		$aio->gives("SELECT min(wait_calls[1]), max(wait_calls[1]), sum(waits_for_handle) FROM io_trace WHERE held AND waits > 0", "$call|$call|0", 'the trace tells');
+	}), each => [
+		[ 'next', q(SELECT runs FROM read_stream_run('%s', ARRAY(SELECT generate_series(0, 11)), "full" => true)) ],
+		[ 'reset', q(SELECT runs FROM read_stream_run('%s', ARRAY(SELECT generate_series(0, 11)), "full" => true, reset_at => '{4}')) ],
+		[ 'end', q(SELECT runs FROM read_stream_run('%s', ARRAY(SELECT generate_series(0, 11)), "full" => true, end_at => 4)) ],
+		[ 'end', q(SELECT read_stream_for_blocks('%s', ARRAY(SELECT generate_series(0, 11))) LIMIT 4) ] ]);
 
 	$aio->scenario('a session that comes late does not wait', with('alice', 120, sub ($alice, $t) {
 		$alice->sql("SET effective_io_concurrency = 16; SET io_combine_limit = 1; BEGIN; DECLARE c CURSOR FOR SELECT blk FROM $t");

@@ -107,7 +107,7 @@ for my $max (1, 3)
 			$aio->io_release_block(0);
 			$alice->ends('waited for that read');
 			$aio->gives("SELECT string_agg(blockno::text, ',' ORDER BY blockno) FROM io_held", join(',', 1 .. $max - 1), 'the others are still held');
-			$aio->gives('SELECT blockno, waits_without_handle FROM io_trace WHERE waits > 0', '0|1', 'the trace shows the wait for a handle');
+			$aio->gives('SELECT blockno, waits_for_handle FROM io_trace WHERE waits > 0', '0|1', 'the trace shows the wait for a handle');
 			$aio->io_trace_stop;
 			$aio->end_filters;
 			$aio->evict($t, $alice);
@@ -234,23 +234,6 @@ with_each_io_method('worker; long: all', sub {
 		$bob->returns(2, 'gets it');
 		$alice->wait_for_end->sql('COMMIT');
 	}));
-
-	$aio->scenario('stage_reads()', with('alice bob', 60, sub ($alice, $bob, $t) {
-		$aio->pause;
-		$alice->waits("SELECT stage_reads('$t', 0, 32, 4711)", 'IoStaged');
-		is(handles($aio, $alice, 'STAGED'), 2, 'two reads are staged');
-		$aio->resume;
-		$alice->returns(2, 'are submitted when the lock is free');
-		$aio->gives('SELECT count(*) FROM pg_aios', 0, 'and have ended');
-		$aio->evict($t, $alice);
-		$aio->pause;
-		$alice->waits("SELECT stage_reads('$t', 0, 16, 4711)", 'IoStaged');
-		$aio->cancels($alice);
-		$bob->gives(sprintf($both, $t), 2, 'an error submits, too');
-		$alice->gives("SET test_aio.hold_timeout = '50ms'; SELECT stage_reads('$t', 16, 16, 4711)", 1, 'and so does the hold timeout');
-		$alice->gives("SELECT stage_reads('$t', 0, 16, 4711, false)", 0, 'what is cached is not staged');
-		$aio->resume;
-	}), skip => $sync ? 'with io_method=sync StartReadBuffers() starts nothing' : undef);
 
 	$aio->scenario('a stream opens a batch of its own', with('alice', 40, sub ($alice, $t) {
 		my $twice = qr/starting batch while batch already in progress/;
