@@ -64,6 +64,13 @@ AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 COMMENT ON FUNCTION buffer_call_start_io(int, bool, bool) IS
 'start I/O on a buffer; return true if the session owns the I/O now';
 
+CREATE FUNCTION buffer_start_io(buffer int, for_input bool, wait bool)
+RETURNS text
+AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
+
+COMMENT ON FUNCTION buffer_start_io(int, bool, bool) IS
+'buffer_call_start_io() with the server''s answer: READY_FOR_IO, IN_PROGRESS or ALREADY_DONE';
+
 CREATE FUNCTION buffer_call_terminate_io(buffer int, for_input bool,
 	succeed bool, io_error bool, release_aio bool)
 RETURNS void
@@ -144,6 +151,15 @@ AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 COMMENT ON FUNCTION read_buffers(regclass, int4, int4) IS
 'read a range of blocks by StartReadBuffers() and WaitReadBuffers(); one row is one operation';
 
+CREATE FUNCTION wait_read_buffers(rel regclass, startblock int4, nblocks int4,
+	OUT blockoff int4, OUT blocknum int4, OUT io_reqd bool,
+	OUT foreign_io bool, OUT nblocks int4, OUT buf int4[], OUT waited bool)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
+
+COMMENT ON FUNCTION wait_read_buffers(regclass, int4, int4) IS
+'read a range of blocks by StartReadBuffers() and WaitReadBuffers(); one row is one operation';
+
 CREATE FUNCTION start_read_buffers(rel regclass, startblock int4, nblocks int4,
 	OUT blockoff int4, OUT blocknum int4, OUT io_reqd bool,
 	OUT foreign_io bool, OUT nblocks int4, OUT buf int4[])
@@ -152,15 +168,6 @@ AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 
 COMMENT ON FUNCTION start_read_buffers(regclass, int4, int4) IS
 'start to read a range of blocks by StartReadBuffers(), and do not wait; one row is one operation';
-
-CREATE FUNCTION stage_reads(rel regclass, startblock int4, nblocks int4,
-	advisory_lock int8,
-	wait_complete bool DEFAULT true)
-RETURNS int4
-AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
-
-COMMENT ON FUNCTION stage_reads(regclass, int4, int4, int8, bool) IS
-'stage reads of a range of blocks, and submit them when nobody has this advisory lock';
 
 CREATE FUNCTION read_stream_for_blocks(rel regclass, blocks int4[],
 	OUT blockoff int4, OUT blocknum int4, OUT buf int4)

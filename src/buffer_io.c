@@ -13,10 +13,12 @@
 
 #include "pgstat.h"
 #include "tcop/utility.h"
+#include "utils/builtins.h"
 #include "utils/relfilenumbermap.h"
 #include "utils/resowner.h"
 
 PG_FUNCTION_INFO_V1(buffer_call_start_io);
+PG_FUNCTION_INFO_V1(buffer_start_io);
 PG_FUNCTION_INFO_V1(buffer_call_terminate_io);
 PG_FUNCTION_INFO_V1(buffer_call_read);
 
@@ -251,10 +253,10 @@ drop_reference_at_error(int code pg_attribute_unused(), Datum buffer)
 	drop_buffer_reference(get_buffer_descriptor(DatumGetInt32(buffer)));
 }
 
-static bool
+static StartBufferIOResult
 start_shared_io(Buffer buffer, const BufferTag *tag, bool for_input, bool wait)
 {
-	bool		is_ours;
+	StartBufferIOResult answer;
 
 	/* replay would wait for us */
 	PreventCommandDuringRecovery("buffer_call_start_io()");
@@ -263,17 +265,38 @@ start_shared_io(Buffer buffer, const BufferTag *tag, bool for_input, bool wait)
 				errmsg("buffer %d has been given to another block", buffer));
 	PG_ENSURE_ERROR_CLEANUP(drop_reference_at_error, Int32GetDatum(buffer));
 	{
-		is_ours = start_buffer_io(buffer, for_input, wait);
+		answer = start_buffer_io(buffer, for_input, wait);
 	}
 	PG_END_ENSURE_ERROR_CLEANUP(drop_reference_at_error, Int32GetDatum(buffer));
 
 	/* it is to outlive the statement */
-	if (is_ours)
+	if (answer == BUFFER_IO_READY_FOR_IO)
 		ResourceOwnerForgetBufferIO(CurrentResourceOwner, buffer);
 	else
 		drop_buffer_reference(get_buffer_descriptor(buffer));
 
-	return is_ours;
+	return answer;
+}
+
+/* Reads the arguments of the two functions below, and calls StartBufferIO(). */
+static StartBufferIOResult
+start_io_by_args(FunctionCallInfo fcinfo)
+{
+	Buffer		buffer = buffer_arg(fcinfo);
+	bool		for_input = PG_GETARG_BOOL(1);
+	bool		wait = PG_GETARG_BOOL(2);
+	BufferTag	tag = require_block(buffer);
+	StartBufferIOResult answer;
+
+	/* others may wait for what we have staged while we wait for them */
+	if (wait)
+		pgaio_submit_staged();
+	answer = BufferIsLocal(buffer) ? start_buffer_io(buffer, for_input, wait) :
+		start_shared_io(buffer, &tag, for_input, wait);
+	if (answer == BUFFER_IO_READY_FOR_IO)
+		add_entry(buffer, for_input);
+
+	return answer;
 }
 
 /*
@@ -286,21 +309,19 @@ start_shared_io(Buffer buffer, const BufferTag *tag, bool for_input, bool wait)
 Datum
 buffer_call_start_io(PG_FUNCTION_ARGS)
 {
-	Buffer		buffer = buffer_arg(fcinfo);
-	bool		for_input = PG_GETARG_BOOL(1);
-	bool		wait = PG_GETARG_BOOL(2);
-	BufferTag	tag = require_block(buffer);
-	bool		is_ours;
+	PG_RETURN_BOOL(start_io_by_args(fcinfo) == BUFFER_IO_READY_FOR_IO);
+}
 
-	/* others may wait for what we have staged while we wait for them */
-	if (wait)
-		pgaio_submit_staged();
-	is_ours = BufferIsLocal(buffer) ? start_buffer_io(buffer, for_input, wait) :
-		start_shared_io(buffer, &tag, for_input, wait);
-	if (is_ours)
-		add_entry(buffer, for_input);
+/* The same, with the server's answer by its name in 19. */
+Datum
+buffer_start_io(PG_FUNCTION_ARGS)
+{
+	static const char *const answers[] = {
+		[BUFFER_IO_ALREADY_DONE] = "ALREADY_DONE",[BUFFER_IO_IN_PROGRESS] = "IN_PROGRESS",
+		[BUFFER_IO_READY_FOR_IO] = "READY_FOR_IO"
+	};
 
-	PG_RETURN_BOOL(is_ours);
+	PG_RETURN_TEXT_P(cstring_to_text(answers[start_io_by_args(fcinfo)]));
 }
 
 /* Reads the block of started input: a buffer becomes valid with what is in the file. */

@@ -56,21 +56,31 @@ buffer_header_unlock(BufferDesc *desc, BufferState state,
 }
 
 /*
- * Claims the I/O on a buffer, as the server does before it reads or writes.
- * Returns true if the caller owns the I/O now.  Returns false if there is nothing
- * to do, or if another process has the I/O in progress and "wait" is false.
+ * Claims the I/O on a buffer, as the server does before it reads or writes, unless there
+ * is nothing to do, or another process has the I/O in progress and "wait" is false.  18
+ * does not tell the two apart, but the buffer does, afterwards.
  */
-static inline bool
+#if PG_VERSION_NUM >= 190000
+#define start_buffer_io(buffer, for_input, wait) StartBufferIO(buffer, for_input, wait, NULL)
+#else
+typedef enum StartBufferIOResult
+{
+	BUFFER_IO_ALREADY_DONE,
+	BUFFER_IO_IN_PROGRESS,
+	BUFFER_IO_READY_FOR_IO,
+} StartBufferIOResult;
+
+static inline StartBufferIOResult
 start_buffer_io(Buffer buffer, bool for_input, bool wait)
 {
-#if PG_VERSION_NUM >= 190000
-	return StartBufferIO(buffer, for_input, wait, NULL) == BUFFER_IO_READY_FOR_IO;
-#else
-	if (BufferIsLocal(buffer))
-		return StartLocalBufferIO(GetLocalBufferDescriptor(-buffer - 1), for_input, !wait);
-	return StartBufferIO(GetBufferDescriptor(buffer - 1), for_input, !wait);
-#endif
+	bool		local = BufferIsLocal(buffer);
+	BufferDesc *desc = local ? GetLocalBufferDescriptor(-buffer - 1) : GetBufferDescriptor(buffer - 1);
+
+	if (local ? StartLocalBufferIO(desc, for_input, !wait) : StartBufferIO(desc, for_input, !wait))
+		return BUFFER_IO_READY_FOR_IO;
+	return !wait && (buffer_state_read(desc) & BM_IO_IN_PROGRESS) ? BUFFER_IO_IN_PROGRESS : BUFFER_IO_ALREADY_DONE;
 }
+#endif
 
 /* From 19 on, a page that is being written does not change. */
 #if PG_VERSION_NUM < 190000
@@ -79,9 +89,11 @@ start_buffer_io(Buffer buffer, bool for_input, bool wait)
 #define BM_JUST_DIRTIED 0
 #endif
 
-/* From 19 on, reads can join another session's I/O; streams can pause, and count. */
+/* From 19 on, reads can join another session's I/O, and tell waits; streams can pause, and count. */
 #if PG_VERSION_NUM >= 190000
 #define read_buffers_joined(operation) ((operation)->foreign_io)
+#define WAITS_ARE_TOLD true
+#define read_buffers_waited(operation) WaitReadBuffers(operation)
 #define STREAM_CAN_PAUSE true
 #define STREAM_COUNTS true
 typedef IOStats StreamStats;
@@ -90,6 +102,8 @@ typedef IOStats StreamStats;
 #define stream_count(stream, stats) read_stream_enable_stats(stream, stats)
 #else
 #define read_buffers_joined(operation) ((void) (operation), false)
+#define WAITS_ARE_TOLD false
+#define read_buffers_waited(operation) (WaitReadBuffers(operation), false)
 #define STREAM_CAN_PAUSE false
 #define STREAM_COUNTS false
 typedef struct StreamStats

@@ -2,31 +2,27 @@
  * Single reads: by hand, from the AIO subsystem's parts, and by
  * StartReadBuffers() and WaitReadBuffers().
  */
-#include "filters/filters.h"
+#include "test_aio.h"
 
 #include "pgstat.h"
-#include "utils/fmgrprotos.h"
+#include "utils/guc.h"
 #include "utils/memutils.h"
 #include "utils/resowner.h"
-#include "utils/wait_event.h"
 
 PG_FUNCTION_INFO_V1(read_rel_block_ll);
 PG_FUNCTION_INFO_V1(read_buffers);
+PG_FUNCTION_INFO_V1(wait_read_buffers);
 PG_FUNCTION_INFO_V1(start_read_buffers);
-PG_FUNCTION_INFO_V1(stage_reads);
 
 /* what one call of read_buffers() may read: 1 GB of the usual blocks */
 #define READ_BUFFERS_MAX_BLOCKS 131072
-
-/* how often to look at an advisory lock, in milliseconds */
-#define LOCK_LOOK_EVERY 10
 
 void
 start_block_io(Relation rel, BlockNumber first, const Buffer *buffers, int nblocks, bool for_input)
 {
 	for (int i = 0; i < nblocks; i++)
 	{
-		if (start_buffer_io(buffers[i], for_input, false))
+		if (start_buffer_io(buffers[i], for_input, false) == BUFFER_IO_READY_FOR_IO)
 			continue;
 		/* before the client is told, which may not read */
 		for (int j = 0; j < i && !BufferIsLocal(buffers[j]); j++)
@@ -174,148 +170,61 @@ abandon_read(ReadBuffersOperation *operation)
 		ioh->report_return = NULL;
 }
 
-static void
-put_started_read(Row *row, const StartedRead *read, BlockNumber start,
-				 const Buffer *buffers)
-{
-	row_set(row, "blockoff", Int32GetDatum(read->offset));
-	row_set(row, "blocknum", Int32GetDatum(start + read->offset));
-	row_set(row, "io_reqd", BoolGetDatum(read->io_reqd));
-	row_set(row, "foreign_io", BoolGetDatum(read->foreign_io));
-	row_set(row, "nblocks", Int32GetDatum(read->nblocks));
-	row_set_ints(row, "buf", buffers + read->offset, read->nblocks);
-	row_put(row);
-}
-
-/* Is nobody in possession of an advisory lock? */
-static bool
-advisory_lock_is_free(int64 key)
-{
-	if (!DatumGetBool(DirectFunctionCall1(pg_try_advisory_lock_shared_int8, Int64GetDatum(key))))
-		return false;
-	(void) DirectFunctionCall1(pg_advisory_unlock_shared_int8, Int64GetDatum(key));
-	return true;
-}
-
-/* Waits for an advisory lock, at most for the hold timeout: others may wait for us. */
-static void
-await_advisory_lock(int64 key)
-{
-	static uint32 wait_event = 0;
-	IoTime		limit = io_now() + filters_hold_timeout();
-
-	if (wait_event == 0)
-		wait_event = WaitEventExtensionNew("IoStaged");
-	while (!advisory_lock_is_free(key) && io_now() < limit)
-	{
-		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-						 LOCK_LOOK_EVERY, wait_event);
-		ResetLatch(MyLatch);
-		CHECK_FOR_INTERRUPTS();
-	}
-}
-
-/* The arguments of the functions that read a range, and what they have started. */
-typedef struct RangeRead
-{
-	Relation	rel;
-	int32		start;
-	int32		nblocks;
-	Buffer	   *buffers;
-	List	   *reads;			/* of StartedRead */
-	int			nreads;			/* how many need I/O */
-} RangeRead;
-
-/* Opens a range of blocks, at most half of the pool, since all are pinned at once. */
-static RangeRead
-open_range(FunctionCallInfo fcinfo)
-{
-	RangeRead	range = {
-		.rel = open_relation_for_io(fcinfo, PG_GETARG_OID(0), AccessShareLock),
-		.start = PG_GETARG_INT32(1),
-		.nblocks = PG_GETARG_INT32(2)
-	};
-	int			pool = RelationUsesLocalBuffers(range.rel) ? num_temp_buffers : NBuffers;
-
-	check_range("nblocks", range.nblocks, 1, Min(pool / 2, READ_BUFFERS_MAX_BLOCKS));
-	check_block_range(range.rel, MAIN_FORKNUM, range.start, range.nblocks);
-
-	return range;
-}
-
-/* Starts to read a range, by as many operations as it takes. */
-static void
-start_range(RangeRead *range)
-{
-	StartedRead *read;
-
-	/* zeroed: no buffer is InvalidBuffer, unless an earlier call forwards it */
-	range->buffers = palloc0_array(Buffer, range->nblocks);
-	for (int done = 0; done < range->nblocks; done += read->nblocks)
-	{
-		CHECK_FOR_INTERRUPTS();
-		read = start_read(range->rel, range->start, done, range->nblocks, range->buffers);
-		range->reads = lappend(range->reads, read);
-		range->nreads += read->io_reqd;
-	}
-}
-
 /*
- * Waits for the reads of a range, or abandons them, adds a row for each to "row" unless
- * it is NULL, and lets the buffers and the relation go.
+ * Reads a range of blocks, at most half of the pool, since all are pinned at once, by as
+ * many operations as it takes; one row is one operation.
  */
-static void
-end_range(RangeRead *range, bool wait, Row *row)
-{
-	foreach_ptr(StartedRead, read, range->reads)
-	{
-		if (read->io_reqd && wait)
-			(void) WaitReadBuffers(&read->operation);
-		else if (read->io_reqd)
-			abandon_read(&read->operation);
-		if (row != NULL)
-			put_started_read(row, read, range->start, range->buffers);
-	}
-	for (int i = 0; i < range->nblocks; i++)
-		ReleaseBuffer(range->buffers[i]);
-	relation_close(range->rel, AccessShareLock);
-}
-
-/* Reads a range of blocks; one row is one operation. */
 static Datum
-read_range(FunctionCallInfo fcinfo, bool wait)
+read_range(FunctionCallInfo fcinfo, bool wait, bool tells_waits)
 {
-	RangeRead	range = open_range(fcinfo);
+	Relation	rel = open_relation_for_io(fcinfo, PG_GETARG_OID(0), AccessShareLock);
+	int32		start = PG_GETARG_INT32(1);
+	int32		nblocks = PG_GETARG_INT32(2);
+	int			pool = RelationUsesLocalBuffers(rel) ? num_temp_buffers : NBuffers;
 	Row		   *row = row_begin(fcinfo);
+	List	   *reads = NIL;
+	StartedRead *started;
+	Buffer	   *buffers;
 	bool		batch_was_open = false;
 
-	start_range(&range);
+	check_range("nblocks", nblocks, 1, Min(pool / 2, READ_BUFFERS_MAX_BLOCKS));
+	check_block_range(rel, MAIN_FORKNUM, start, nblocks);
+
+	/* zeroed: no buffer is InvalidBuffer, unless an earlier call forwards it */
+	buffers = palloc0_array(Buffer, nblocks);
+	for (int done = 0; done < nblocks; done += started->nblocks)
+	{
+		CHECK_FOR_INTERRUPTS();
+		started = start_read(rel, start, done, nblocks, buffers);
+		reads = lappend(reads, started);
+	}
 	/* the retry of a short read must not be staged */
 	if (wait)
 		batch_was_open = leave_batch();
-	end_range(&range, wait, row);
+	foreach_ptr(StartedRead, read, reads)
+	{
+		bool		waited = false;
+
+		if (read->io_reqd && wait)
+			waited = read_buffers_waited(&read->operation);
+		else if (read->io_reqd)
+			abandon_read(&read->operation);
+
+		row_set(row, "blockoff", Int32GetDatum(read->offset));
+		row_set(row, "blocknum", Int32GetDatum(start + read->offset));
+		row_set(row, "io_reqd", BoolGetDatum(read->io_reqd));
+		row_set(row, "foreign_io", BoolGetDatum(read->foreign_io));
+		row_set(row, "nblocks", Int32GetDatum(read->nblocks));
+		row_set_ints(row, "buf", buffers + read->offset, read->nblocks);
+		row_set_if(row, "waited", tells_waits && WAITS_ARE_TOLD, BoolGetDatum(waited));
+		row_put(row);
+	}
+	for (int i = 0; i < nblocks; i++)
+		ReleaseBuffer(buffers[i]);
+	relation_close(rel, AccessShareLock);
 	enter_batch_again(batch_was_open);
 
 	return (Datum) 0;
-}
-
-/*
- * Stages reads of a range of blocks (StartReadBuffers) in batch mode, waits until nobody
- * has an advisory lock, at most for "test_aio.hold_timeout", and submits the reads.
- * Waits for them then if "wait_complete".  Returns how many reads were staged.
- */
-Datum
-stage_reads(PG_FUNCTION_ARGS)
-{
-	RangeRead	range = open_range(fcinfo);
-
-	pgaio_enter_batchmode();
-	start_range(&range);
-	await_advisory_lock(PG_GETARG_INT64(3));
-	pgaio_exit_batchmode();
-	end_range(&range, PG_GETARG_BOOL(4), NULL);
-
-	PG_RETURN_INT32(range.nreads);
 }
 
 /*
@@ -325,7 +234,14 @@ stage_reads(PG_FUNCTION_ARGS)
 Datum
 read_buffers(PG_FUNCTION_ARGS)
 {
-	return read_range(fcinfo, true);
+	return read_range(fcinfo, true, false);
+}
+
+/* The same as read_buffers(), and whether WaitReadBuffers() waited, which 19 tells. */
+Datum
+wait_read_buffers(PG_FUNCTION_ARGS)
+{
+	return read_range(fcinfo, true, true);
 }
 
 /*
@@ -337,5 +253,5 @@ read_buffers(PG_FUNCTION_ARGS)
 Datum
 start_read_buffers(PG_FUNCTION_ARGS)
 {
-	return read_range(fcinfo, false);
+	return read_range(fcinfo, false, false);
 }

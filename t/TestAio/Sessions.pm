@@ -267,11 +267,7 @@ sub batch ($self, @selects) { return join ' UNION ALL ', 'SELECT batch_start()',
 # Has a session stage a read of a block, and submit the read at resume().  It does not wait for the read then.
 sub stages ($self, $session, $table, $block)
 {
-	my $pause = $self->pause;
-	# with sync, StartReadBuffers() starts nothing
-	return $session->waits($self->batch("SELECT read_rel_block_ll('$table', $block, wait_complete => false)", $pause), 'advisory')
-	  if $self->method eq 'sync';
-	return $session->waits("SELECT stage_reads('$table', $block, 1, advisory_lock => 4711, wait_complete => false)", 'IoStaged');
+	return $session->waits($self->batch("SELECT read_rel_block_ll('$table', $block, wait_complete => false)", $self->pause), 'advisory');
 }
 
 # Lets paused statements and staged reads go on.

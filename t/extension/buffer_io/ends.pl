@@ -76,7 +76,11 @@ with_each_io_method('io_uring; long: all', sub {
 		$alice->sql('ROLLBACK TO s; ROLLBACK');
 		$aio->gives("SELECT 'IO_IN_PROGRESS' = ANY (flags), refcount FROM buffer_state('$t', 2)", 't|1', 'the I/O goes on');
 		$bob->fails("SELECT buffer_call_terminate_io($b, true, false, true, true)", '55000', qr/no I\/O on buffer $b has been started by this session/, 'is not the owner');
+		$bob->gives("SELECT buffer_start_io($b, true, false)", 'IN_PROGRESS', 'hears who is');
 		end_io($alice, $b);
+		$bob->gives("SELECT buffer_start_io($b, true, false)", 'READY_FOR_IO', 'is the next one');
+		$bob->sql("SELECT buffer_call_terminate_io($b, true, true, false, true)");
+		$bob->gives("SELECT buffer_start_io($b, true, $_)", 'ALREADY_DONE', "hears that all is done, with wait $_") for qw(false true);
 	}));
 
 	$aio->scenario('as many as there may be', with('alice', 300, sub ($alice, $t) {
