@@ -617,7 +617,13 @@ AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;
 
 CREATE VIEW io_trace AS
 SELECT seq, pid, io_id, io_generation, state, operation, off, length, target, target_desc, raw_result, result,
-	f_sync, f_localmem, f_buffered, io_relation(reltablespace, reldatabase, relfilenode) AS relation,
+	f_sync, f_localmem, f_buffered,
+	-- as io_relation(), which is slow for many rows
+	CASE WHEN f_localmem THEN io_relation(reltablespace, reldatabase, relfilenode)
+		WHEN reldatabase OPERATOR(pg_catalog.=) 0::pg_catalog.oid
+			OR reldatabase OPERATOR(pg_catalog.=) (SELECT oid FROM pg_catalog.pg_database
+				WHERE datname OPERATOR(pg_catalog.=) pg_catalog.current_database())
+		THEN pg_catalog.pg_filenode_relation(reltablespace, relfilenode) END AS relation,
 	fork, blockno, nblocks, staged_at, submitted_at, completed_at, latency, in_progress, lookahead_distance,
 	executed_by, completed_by, joined, waits, wait_time, waiters, wait_starts, wait_times, wait_calls, held,
 	backend_type, submitted_together, why_issuer, waits_for_handle
