@@ -92,7 +92,7 @@ check-long:
 	@recordings=$$($(before)) && \
 		TEST_AIO_LONG=1 TEST_AIO_WAITS=all TEST_AIO_COMPARE_WITH=$$recordings servers/run $${recordings:+--read $$recordings} --data '$(server)' "$$PWD/servers/check"
 ifdef is_whole
-	@$(call generate,--tier long,$(if $(CI),1,6))
+	@$(call generate,--tier long,6)
 endif
 
 # an interrupt is meant for the statement that psql runs
