@@ -14,7 +14,7 @@ from ..servers import server_name
 from .bugs import HERE, Bug, load
 from .engine import Engine
 from .generator import generate
-from .history import SERVERS, history, known_tests, page, record
+from .history import SERVERS, history, known_tests, record
 from .switches import sort_out
 
 
@@ -56,7 +56,6 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     real.add_argument("--history", action="store_true", help="try them; bench/bugs/history/commits.tsv names them")
     real.add_argument("--clone", type=Path, metavar="DIRECTORY", help="a clone of PostgreSQL that has these commits; default: the source")
     real.add_argument("--record", nargs="+", metavar=("COLUMN", "FILE"), help=f"note results in a column of the table: {', '.join(SERVERS)}")
-    real.add_argument("--page", action="store_true", help="write the rates of the table into doc/real-bugs.md and README.md")
     given = parser.parse_args(argv)
     if given.record and (given.record[0] not in SERVERS or len(given.record) < 2):
         parser.error(f"--record: one of {', '.join(SERVERS)}, then files")
@@ -87,9 +86,6 @@ def chosen_bugs(given: argparse.Namespace, engine: Engine) -> list[Bug]:
 def run(given: argparse.Namespace) -> int:
     if given.record:
         record(given.record[0], given.record[1:])
-    if given.page:
-        page()
-    if given.record or given.page:
         return 0
     base = f"source:{given.source.resolve()}" if given.source else "18-instrumented"
     engine = Engine(base, given.server, not given.without_assertions, given.only, kind="history" if given.history else "-".join(path.stem for path in given.lists))

@@ -12,14 +12,13 @@ from collections.abc import Iterator
 from difflib import SequenceMatcher
 from pathlib import Path
 
-from ..project import ROOT, json_lines
+from ..project import json_lines
 from .bugs import HERE, Bug, Edit, functions_of, parse, without_comments
 
 COMMITS = HERE / "history/commits.tsv"
 EDITS = HERE / "history/edits.bugs"
-PAGE = ROOT / "doc/real-bugs.md"
-# servers that bugs are put into; a cell is "short" or "long", which tier notices the bug, "no", "?" (not tried), or "-" (does not fit)
-SERVERS = {"18": "18, assertions", "18-plain": "18", "19": "19, assertions", "19-plain": "19"}
+# columns of servers, with assertions or "plain"; a cell is "short" or "long", which tier notices the bug, "no", "?" (not tried), or "-" (does not fit)
+SERVERS = ("18", "18-plain", "19", "19-plain")
 # of the server and its modules, not of their tests
 PATHS = ("src/backend", "src/include", "src/port", "src/common", "contrib", ":!*/sql/*", ":!*/expected/*", ":!*/t/*",
          ":!*.sql", ":!*/Makefile", ":!*/meson.build", ":!*/README*", ":!src/include/catalog/catversion.h")
@@ -29,13 +28,6 @@ UNUSED = re.compile(r"(?:\s*(?:#include [^\n]*|[\w *]+\n?\w+\([^;{}]*\)(?:;|\n\{
 
 def table() -> list[dict[str, str]]:
     return [*csv.DictReader(COMMITS.open(), delimiter="\t", quoting=csv.QUOTE_NONE)]
-
-
-def write(rows: list[dict[str, str]]) -> None:
-    with COMMITS.open("w") as file:
-        writer = csv.DictWriter(file, list(rows[0]), delimiter="\t", quoting=csv.QUOTE_NONE, quotechar=None, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
 
 
 def hunks(file: str, before: str, after: str) -> Iterator[Edit]:
@@ -97,7 +89,7 @@ def history(major: int, source: Path, clone: Path) -> list[Bug]:
     smallest = {bug.name: bug for bug in parse(EDITS.read_text(), str(EDITS)) if bug.is_for(major)}
     found = []
     for row in table():
-        if row["scope"] == "in" and row[str(min(major, 19))] != "-" and (bug := smallest.get(row["commit"]) or revert(row["commit"], source, clone)):
+        if row[str(min(major, 19))] != "-" and (bug := smallest.get(row["commit"]) or revert(row["commit"], source, clone)):
             found.append(Bug(bug.name, bug.edits, f"{row['subject']} ({row['what']})", major))
     return found
 
@@ -113,29 +105,7 @@ def record(column: str, files: list[str]) -> None:
         row[column] = result["tier"] if result["by"] else "no"
         if result["by"]:
             row["test"] = result["by"][0]
-    write(rows)
-
-
-def rates(rows: list[dict[str, str]]) -> tuple[str, str]:
-    """The table of the page, and the sentence of the README."""
-    lines = ["| server | bugs put back | the server's own tests | `make check` | `make check-long` |", "|---|---|---|---|---|"]
-    found = {}
-    for column, name in SERVERS.items():
-        cells = [row[column] for row in rows if row["scope"] == "in" and row[column] in ("short", "long", "no")]
-        if cells:
-            short, both = (sum(cell in tiers for cell in cells) for tiers in (("short",), ("short", "long")))
-            found[column] = f"{both} of {len(cells)} in {column.split('-')[0]}"
-            lines.append(f"| {name} | {len(cells)} | 0 | {short} ({100 * short / len(cells):.0f} %) | {both} ({100 * both / len(cells):.0f} %) |")
-    return "\n".join(lines), f"[{' and '.join(text for column, text in found.items() if '-' not in column)}](doc/real-bugs.md)"
-
-
-def page() -> None:
-    rows = table()
-    lines, sentence = rates(rows)
-    scope = [row["scope"] for row in rows]
-    count = f"{len(rows)} commits: {scope.count('in')} in scope, {scope.count('unseen')} that cannot be seen"
-    for path, marks in (PAGE, {"count": count, "rates": f"\n\n{lines}\n\n"}), (ROOT / "README.md", {"real-bugs": sentence}):
-        text = path.read_text()
-        for mark, new in marks.items():
-            text = re.sub(rf"(<!-- {mark} -->).*?(<!-- /{mark} -->)", rf"\g<1>{new}\g<2>", text, flags=re.DOTALL)
-        path.write_text(text)
+    with COMMITS.open("w") as file:
+        writer = csv.DictWriter(file, list(rows[0]), delimiter="\t", quoting=csv.QUOTE_NONE, quotechar=None, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
