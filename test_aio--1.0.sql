@@ -16,15 +16,9 @@ CREATE FUNCTION errno_from_string(sym text)
 RETURNS int4
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 
-COMMENT ON FUNCTION errno_from_string(text) IS
-'return the number of a named errno, for example EIO';
-
 CREATE FUNCTION grow_rel(rel regclass, nblocks int)
 RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
-
-COMMENT ON FUNCTION grow_rel(regclass, int) IS
-'extend the main fork by zeroed blocks';
 
 CREATE FUNCTION modify_rel_block(rel regclass, blockno int,
 	zero bool DEFAULT false,
@@ -33,65 +27,38 @@ CREATE FUNCTION modify_rel_block(rel regclass, blockno int,
 RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 
-COMMENT ON FUNCTION modify_rel_block(regclass, int, bool, bool, bool) IS
-'rewrite a block on disk: zeroed, with an impossible header, or with a wrong checksum';
-
 CREATE FUNCTION evict_rel(rel regclass)
 RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
-
-COMMENT ON FUNCTION evict_rel(regclass) IS
-'remove all blocks of all forks from the buffer pool';
 
 CREATE FUNCTION invalidate_rel_block(rel regclass, blockno int)
 RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 
-COMMENT ON FUNCTION invalidate_rel_block(regclass, int) IS
-'remove a block of the main fork from the buffer pool';
-
 CREATE FUNCTION buffer_create_toy(rel regclass, blockno int4)
 RETURNS int4
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
-
-COMMENT ON FUNCTION buffer_create_toy(regclass, int4) IS
-'give this block a buffer that is neither pinned, valid nor dirty, and return its number';
 
 CREATE FUNCTION buffer_call_start_io(buffer int, for_input bool, wait bool)
 RETURNS bool
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 
-COMMENT ON FUNCTION buffer_call_start_io(int, bool, bool) IS
-'start I/O on a buffer; return true if the session owns the I/O now';
-
 CREATE FUNCTION buffer_start_io(buffer int, for_input bool, wait bool)
 RETURNS text
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
-
-COMMENT ON FUNCTION buffer_start_io(int, bool, bool) IS
-'buffer_call_start_io() with the server''s answer: READY_FOR_IO, IN_PROGRESS or ALREADY_DONE';
 
 CREATE FUNCTION buffer_call_terminate_io(buffer int, for_input bool,
 	succeed bool, io_error bool, release_aio bool)
 RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 
-COMMENT ON FUNCTION buffer_call_terminate_io(int, bool, bool, bool, bool) IS
-'end I/O on a buffer that buffer_call_start_io() has started';
-
 CREATE FUNCTION buffer_call_read(buffer int)
 RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 
-COMMENT ON FUNCTION buffer_call_read(int) IS
-'submit a read into a buffer with I/O that buffer_call_start_io() has started, and do not wait';
-
 CREATE FUNCTION buffer_state(rel regclass, blockno int4,
 	OUT buffer int4, OUT flags text[], OUT refcount int4, OUT usage_count int4)
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
-
-COMMENT ON FUNCTION buffer_state(regclass, int4) IS
-'show the buffer of a block and the state in its header; nulls if the block is in no buffer';
 
 CREATE FUNCTION buffers_in_progress(OUT buffer int4, OUT reltablespace oid,
 	OUT reldatabase oid, OUT relfilenode oid, OUT fork text, OUT blockno int8,
@@ -99,24 +66,15 @@ CREATE FUNCTION buffers_in_progress(OUT buffer int4, OUT reltablespace oid,
 RETURNS SETOF record
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;
 
-COMMENT ON FUNCTION buffers_in_progress() IS
-'show shared buffers that have I/O in progress';
-
 CREATE FUNCTION buffers_in_file(file oid, OUT buffer int4, OUT reltablespace oid,
 	OUT reldatabase oid, OUT relfilenode oid, OUT fork text, OUT blockno int8,
 	OUT flags text[], OUT refcount int4)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT VOLATILE;
 
-COMMENT ON FUNCTION buffers_in_file(oid) IS
-'shared buffers that hold blocks of this file, and what their headers say';
-
 CREATE FUNCTION drop_buffer(buffer int)
 RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
-
-COMMENT ON FUNCTION drop_buffer(int) IS
-'remove a block without a file from its buffer, without writing it';
 
 --
 -- Reads
@@ -132,15 +90,9 @@ CREATE FUNCTION read_rel_block_ll(rel regclass, blockno int,
 RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 
-COMMENT ON FUNCTION read_rel_block_ll(regclass, int, int, bool, bool, bool, bool, bool) IS
-'read consecutive blocks by one asynchronous read that is built by hand';
-
 CREATE FUNCTION write_rel_block_ll(rel regclass, blockno int, nblocks int DEFAULT 1)
 RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
-
-COMMENT ON FUNCTION write_rel_block_ll(regclass, int, int) IS
-'write consecutive blocks by one asynchronous write that is built by hand';
 
 CREATE FUNCTION read_buffers(rel regclass, startblock int4, nblocks int4,
 	OUT blockoff int4, OUT blocknum int4, OUT io_reqd bool,
@@ -148,17 +100,11 @@ CREATE FUNCTION read_buffers(rel regclass, startblock int4, nblocks int4,
 RETURNS SETOF record
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 
-COMMENT ON FUNCTION read_buffers(regclass, int4, int4) IS
-'read a range of blocks by StartReadBuffers() and WaitReadBuffers(); one row is one operation';
-
 CREATE FUNCTION wait_read_buffers(rel regclass, startblock int4, nblocks int4,
 	OUT blockoff int4, OUT blocknum int4, OUT io_reqd bool,
 	OUT foreign_io bool, OUT nblocks int4, OUT buf int4[], OUT waited bool)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
-
-COMMENT ON FUNCTION wait_read_buffers(regclass, int4, int4) IS
-'read a range of blocks by StartReadBuffers() and WaitReadBuffers(); one row is one operation';
 
 CREATE FUNCTION start_read_buffers(rel regclass, startblock int4, nblocks int4,
 	OUT blockoff int4, OUT blocknum int4, OUT io_reqd bool,
@@ -166,16 +112,11 @@ CREATE FUNCTION start_read_buffers(rel regclass, startblock int4, nblocks int4,
 RETURNS SETOF record
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 
-COMMENT ON FUNCTION start_read_buffers(regclass, int4, int4) IS
-'start to read a range of blocks by StartReadBuffers(), and do not wait; one row is one operation';
 
 CREATE FUNCTION read_stream_for_blocks(rel regclass, blocks int4[],
 	OUT blockoff int4, OUT blocknum int4, OUT buf int4)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
-
-COMMENT ON FUNCTION read_stream_for_blocks(regclass, int4[]) IS
-'read these blocks, in this order, by a read stream; one row is one block, and one step of a cursor';
 
 CREATE FUNCTION read_stream_run(rel regclass, blocks int4[],
 	fork text DEFAULT 'main',
@@ -197,9 +138,6 @@ CREATE FUNCTION read_stream_run(rel regclass, blocks int4[],
 RETURNS record
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 
-COMMENT ON FUNCTION read_stream_run(regclass, int4[], text, int4, bool, bool, bool, bool, int4, int4[], int4[], int4, text, int4) IS
-'run a read stream over these blocks; reads are counted as in pg_stat_io';
-
 --
 -- Handles and batches
 --
@@ -208,50 +146,29 @@ CREATE FUNCTION handle_get()
 RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 
-COMMENT ON FUNCTION handle_get() IS
-'acquire an AIO handle';
-
 CREATE FUNCTION handle_release_last()
 RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
-
-COMMENT ON FUNCTION handle_release_last() IS
-'release the AIO handle that handle_get() acquired last';
 
 CREATE FUNCTION handle_get_and_error()
 RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 
-COMMENT ON FUNCTION handle_get_and_error() IS
-'acquire an AIO handle and raise an error';
-
 CREATE FUNCTION handle_get_twice()
 RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
-
-COMMENT ON FUNCTION handle_get_twice() IS
-'acquire a second AIO handle while the first is in use, which the server refuses';
 
 CREATE FUNCTION handle_get_release()
 RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 
-COMMENT ON FUNCTION handle_get_release() IS
-'acquire an AIO handle and release it';
-
 CREATE FUNCTION batch_start()
 RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 
-COMMENT ON FUNCTION batch_start() IS
-'enter batch mode';
-
 CREATE FUNCTION batch_end()
 RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
-
-COMMENT ON FUNCTION batch_end() IS
-'leave batch mode, and submit what is staged';
 
 --
 -- Faults: reads held or failed at their completion.  NULL matches all.
@@ -263,15 +180,9 @@ CREATE FUNCTION inj_io_completion_wait(pid int DEFAULT NULL,
 RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
 
-COMMENT ON FUNCTION inj_io_completion_wait(int, oid, int4) IS
-'hold the completion of matching reads';
-
 CREATE FUNCTION inj_io_completion_continue()
 RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
-
-COMMENT ON FUNCTION inj_io_completion_continue() IS
-'end the hold, and let the held reads go on';
 
 CREATE FUNCTION inj_io_short_read_attach(result int,
 	pid int DEFAULT NULL,
@@ -279,29 +190,17 @@ CREATE FUNCTION inj_io_short_read_attach(result int,
 RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
 
-COMMENT ON FUNCTION inj_io_short_read_attach(int, int, oid) IS
-'give matching reads this result: a number of bytes, or a negative errno';
-
 CREATE FUNCTION inj_io_short_read_detach()
 RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
-
-COMMENT ON FUNCTION inj_io_short_read_detach() IS
-'leave the results of reads as they are';
 
 CREATE FUNCTION inj_io_reopen_attach()
 RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 
-COMMENT ON FUNCTION inj_io_reopen_attach() IS
-'make I/O workers fail to reopen files';
-
 CREATE FUNCTION inj_io_reopen_detach()
 RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
-
-COMMENT ON FUNCTION inj_io_reopen_detach() IS
-'let I/O workers reopen files';
 
 --
 -- The I/O gate: reads held, failed and delayed.  NULL matches all.  A filter
@@ -323,50 +222,29 @@ CREATE FUNCTION io_hold(rel regclass DEFAULT NULL,
 RETURNS int4
 AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
 
-COMMENT ON FUNCTION io_hold(regclass, int8, text, int, int, int, bool, bool, text, text, int, bool) IS
-'hold matching reads, or other operations, until they are released; return the number of the filter';
-
 CREATE FUNCTION io_hold_end(filter int DEFAULT NULL, everybody bool DEFAULT false)
 RETURNS int4
 AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
-
-COMMENT ON FUNCTION io_hold_end(int, bool) IS
-'end a filter of io_hold(), those of this session, or of everybody; reads that are held stay held';
 
 CREATE FUNCTION io_release(pid int, io_id int, result int DEFAULT NULL, by text DEFAULT NULL)
 RETURNS bool
 AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
 
-COMMENT ON FUNCTION io_release(int, int, int, text) IS
-'release a held read or write: perform it, or give it a number of bytes or a negative errno as its result';
-
 CREATE FUNCTION io_release_all(result int DEFAULT NULL)
 RETURNS int4
 AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
-
-COMMENT ON FUNCTION io_release_all(int) IS
-'release all held reads and writes';
 
 CREATE FUNCTION io_hold_wakeups("on" bool)
 RETURNS bool
 AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
 
-COMMENT ON FUNCTION io_hold_wakeups(bool) IS
-'hold wakeups: have processes that have waited for a held read wait for io_wake()';
-
 CREATE FUNCTION io_wake(pid int)
 RETURNS bool
 AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
 
-COMMENT ON FUNCTION io_wake(int) IS
-'end the held wakeup of a process';
-
 CREATE FUNCTION io_settle(timeout int DEFAULT 10000)
 RETURNS bool
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
-
-COMMENT ON FUNCTION io_settle(int) IS
-'wait until no other process of the server runs; return whether that is so';
 
 CREATE FUNCTION io_fail(rel regclass, result int,
 	blockno int8 DEFAULT NULL,
@@ -383,15 +261,9 @@ CREATE FUNCTION io_fail(rel regclass, result int,
 RETURNS int4
 AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
 
-COMMENT ON FUNCTION io_fail(regclass, int, int8, text, int, int, int, bool, bool, text, text, int, bool) IS
-'give matching reads, or other operations, this result: a number of bytes, or a negative errno; return the number of the filter';
-
 CREATE FUNCTION io_fail_end(filter int DEFAULT NULL, everybody bool DEFAULT false)
 RETURNS int4
 AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
-
-COMMENT ON FUNCTION io_fail_end(int, bool) IS
-'end a filter of io_fail(), those of this session, or of everybody';
 
 CREATE FUNCTION io_corrupt(rel regclass, blockno int8, "offset" int,
 	fork text DEFAULT NULL,
@@ -405,9 +277,6 @@ CREATE FUNCTION io_corrupt(rel regclass, blockno int8, "offset" int,
 	family bool DEFAULT false)
 RETURNS int4
 AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
-
-COMMENT ON FUNCTION io_corrupt(regclass, int8, int, text, int, int, int, bool, bool, text, int, bool) IS
-'invert a byte of a block in memory after matching reads; return the number of the filter';
 
 CREATE FUNCTION io_route(rel regclass, route text,
 	blockno int8 DEFAULT NULL,
@@ -423,15 +292,9 @@ CREATE FUNCTION io_route(rel regclass, route text,
 RETURNS int4
 AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
 
-COMMENT ON FUNCTION io_route(regclass, text, int8, text, int, int, int, bool, bool, text, int, bool) IS
-'have matching reads executed synchronously, or synchronous ones by the I/O method; return the number of the filter';
-
 CREATE FUNCTION io_filter_end(filter int DEFAULT NULL, everybody bool DEFAULT false)
 RETURNS int4
 AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
-
-COMMENT ON FUNCTION io_filter_end(int, bool) IS
-'end a filter of any kind, those of this session, or of everybody';
 
 CREATE FUNCTION io_device(rel regclass, latency text,
 	queue_depth int DEFAULT 32,
@@ -455,15 +318,9 @@ CREATE FUNCTION io_device(rel regclass, latency text,
 RETURNS int4
 AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
 
-COMMENT ON FUNCTION io_device(regclass, text, int, float8, int8, int8, text, int, int, int, bool, bool, text, text, int, float8, text, int, float8, bool) IS
-'simulate a storage device for matching reads, or other operations; return the number of the filter';
-
 CREATE FUNCTION io_device_end(filter int DEFAULT NULL, everybody bool DEFAULT false)
 RETURNS int4
 AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
-
-COMMENT ON FUNCTION io_device_end(int, bool) IS
-'end a simulated device, those of this session, or of everybody';
 
 -- The views below say what these functions return.
 CREATE FUNCTION io_handles_get(OUT pid int4, OUT io_id int4, OUT io_generation int8,
@@ -520,9 +377,6 @@ SELECT CASE WHEN reldatabase OPERATOR(pg_catalog.=) 0::pg_catalog.oid
 				 HAVING pg_catalog.count(*) OPERATOR(pg_catalog.=) 1)) END END;
 END;
 
-COMMENT ON FUNCTION io_relation(oid, oid, oid) IS
-'return the relation of this file, if it belongs to the current database';
-
 CREATE VIEW io_held AS
 SELECT pid, io_id, io_generation, op, off, length, target_desc,
 	io_relation(reltablespace, reldatabase, relfilenode) AS relation,
@@ -576,22 +430,13 @@ CREATE FUNCTION io_trace_start(rel regclass DEFAULT NULL, pid int DEFAULT NULL,
 RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C CALLED ON NULL INPUT;
 
-COMMENT ON FUNCTION io_trace_start(regclass, int, text, bool) IS
-'record matching reads, or other operations, of all processes from now on; NULL matches all';
-
 CREATE FUNCTION io_trace_stop()
 RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 
-COMMENT ON FUNCTION io_trace_stop() IS
-'stop recording reads';
-
 CREATE FUNCTION io_trace_reset()
 RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
-
-COMMENT ON FUNCTION io_trace_reset() IS
-'forget the reads that have been recorded';
 
 CREATE FUNCTION io_trace_get(OUT seq int8, OUT pid int4, OUT io_id int4,
 	OUT io_generation int8, OUT state text, OUT operation text,
@@ -662,7 +507,7 @@ COMMENT ON VIEW io_trace_summary IS
 'recorded reads and writes by relation, fork, process and operation; lengths of time in ms';
 
 --
--- Privileges.  The functions in C check them as well: a grant is not enough.
+-- Descriptions of the functions, and privileges.  The functions in C check them as well: a grant is not enough.
 --
 
 -- nothing is for the public, without a list that could be incomplete
@@ -672,9 +517,64 @@ DECLARE
 BEGIN
 	FOR command IN
 		SELECT CASE WHEN classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_proc'::pg_catalog.regclass
-			THEN pg_catalog.format('REVOKE ALL ON ROUTINE %s FROM PUBLIC', objid::pg_catalog.regprocedure)
+			THEN pg_catalog.format('REVOKE ALL ON ROUTINE %s FROM PUBLIC; COMMENT ON FUNCTION %1$s IS %L', objid::pg_catalog.regprocedure, about)
 			ELSE pg_catalog.format('REVOKE ALL ON TABLE %s FROM PUBLIC', objid::pg_catalog.regclass) END
 		FROM pg_catalog.pg_depend
+		LEFT JOIN pg_catalog.pg_proc ON pg_proc.oid OPERATOR(pg_catalog.=) objid
+			AND classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_proc'::pg_catalog.regclass
+		LEFT JOIN (VALUES
+			('errno_from_string', 'return the number of a named errno, for example EIO'),
+			('grow_rel', 'extend the main fork by zeroed blocks'),
+			('modify_rel_block', 'rewrite a block on disk: zeroed, with an impossible header, or with a wrong checksum'),
+			('evict_rel', 'remove all blocks of all forks from the buffer pool'),
+			('invalidate_rel_block', 'remove a block of the main fork from the buffer pool'),
+			('buffer_create_toy', 'give this block a buffer that is neither pinned, valid nor dirty, and return its number'),
+			('buffer_call_start_io', 'start I/O on a buffer; return true if the session owns the I/O now'),
+			('buffer_start_io', 'buffer_call_start_io() with the server''s answer: READY_FOR_IO, IN_PROGRESS or ALREADY_DONE'),
+			('buffer_call_terminate_io', 'end I/O on a buffer that buffer_call_start_io() has started'),
+			('buffer_call_read', 'submit a read into a buffer with I/O that buffer_call_start_io() has started, and do not wait'),
+			('buffer_state', 'show the buffer of a block and the state in its header; nulls if the block is in no buffer'),
+			('buffers_in_progress', 'show shared buffers that have I/O in progress'),
+			('buffers_in_file', 'shared buffers that hold blocks of this file, and what their headers say'),
+			('drop_buffer', 'remove a block without a file from its buffer, without writing it'),
+			('read_rel_block_ll', 'read consecutive blocks by one asynchronous read that is built by hand'),
+			('write_rel_block_ll', 'write consecutive blocks by one asynchronous write that is built by hand'),
+			('read_buffers', 'read a range of blocks by StartReadBuffers() and WaitReadBuffers(); one row is one operation'),
+			('start_read_buffers', 'start to read a range of blocks by StartReadBuffers(), and do not wait; one row is one operation'),
+			('wait_read_buffers', 'the same as read_buffers(), and whether WaitReadBuffers() waited'),
+			('read_stream_for_blocks', 'read these blocks, in this order, by a read stream; one row is one block, and one step of a cursor'),
+			('read_stream_run', 'run a read stream over these blocks; reads are counted as in pg_stat_io'),
+			('handle_get', 'acquire an AIO handle'),
+			('handle_release_last', 'release the AIO handle that handle_get() acquired last'),
+			('handle_get_and_error', 'acquire an AIO handle and raise an error'),
+			('handle_get_twice', 'acquire a second AIO handle while the first is in use, which the server refuses'),
+			('handle_get_release', 'acquire an AIO handle and release it'),
+			('batch_start', 'enter batch mode'),
+			('batch_end', 'leave batch mode, and submit what is staged'),
+			('inj_io_completion_wait', 'hold the completion of matching reads'),
+			('inj_io_completion_continue', 'end the hold, and let the held reads go on'),
+			('inj_io_short_read_attach', 'give matching reads this result: a number of bytes, or a negative errno'),
+			('inj_io_short_read_detach', 'leave the results of reads as they are'),
+			('inj_io_reopen_attach', 'make I/O workers fail to reopen files'),
+			('inj_io_reopen_detach', 'let I/O workers reopen files'),
+			('io_hold', 'hold matching reads, or other operations, until they are released; return the number of the filter'),
+			('io_hold_end', 'end a filter of io_hold(), those of this session, or of everybody; reads that are held stay held'),
+			('io_release', 'release a held read or write: perform it, or give it a number of bytes or a negative errno as its result'),
+			('io_release_all', 'release all held reads and writes'),
+			('io_hold_wakeups', 'hold wakeups: have processes that have waited for a held read wait for io_wake()'),
+			('io_wake', 'end the held wakeup of a process'),
+			('io_settle', 'wait until no other process of the server runs; return whether that is so'),
+			('io_fail', 'give matching reads, or other operations, this result: a number of bytes, or a negative errno; return the number of the filter'),
+			('io_fail_end', 'end a filter of io_fail(), those of this session, or of everybody'),
+			('io_corrupt', 'invert a byte of a block in memory after matching reads; return the number of the filter'),
+			('io_route', 'have matching reads executed synchronously, or synchronous ones by the I/O method; return the number of the filter'),
+			('io_filter_end', 'end a filter of any kind, those of this session, or of everybody'),
+			('io_device', 'simulate a storage device for matching reads, or other operations; return the number of the filter'),
+			('io_device_end', 'end a simulated device, those of this session, or of everybody'),
+			('io_relation', 'return the relation of this file, if it belongs to the current database'),
+			('io_trace_start', 'record matching reads, or other operations, of all processes from now on; NULL matches all'),
+			('io_trace_stop', 'stop recording reads'),
+			('io_trace_reset', 'forget the reads that have been recorded')) AS comments (name, about) ON name::pg_catalog.name OPERATOR(pg_catalog.=) proname
 		WHERE deptype OPERATOR(pg_catalog.=) 'e'
 			AND refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_extension'::pg_catalog.regclass
 			AND refobjid OPERATOR(pg_catalog.=) (SELECT oid FROM pg_catalog.pg_extension
