@@ -26,7 +26,6 @@ def make_parser() -> argparse.ArgumentParser:
                         help="quick: some scenarios, some seconds each; long: all, two failures in a schedule")
     parser.add_argument("--seconds", type=project.positive,
                         help="longest time for one scenario with so many failures; default 120, in the long tier 60")
-    parser.add_argument("--late", action="store_true", help="sessions that have been woken may go on later")
     parser.add_argument("--replay", metavar="SCHEDULE", help="run one schedule of one scenario, and show each step")
     parser.add_argument("--trace", type=Path, metavar="FILE", help="with --replay: write what was traced, for bench/timeline")
     parser.add_argument("--before", type=server_name, metavar="SERVER",

@@ -126,10 +126,9 @@ class State:
 
 
 class Engine:
-    def __init__(self, cluster: Cluster, scenario: Scenario, budget: int, late: bool = False, major: int = 0) -> None:
+    def __init__(self, cluster: Cluster, scenario: Scenario, budget: int, major: int = 0) -> None:
         self.cluster = cluster
         self.scenario = scenario
-        self.late = late
         self.budget = budget
         self.sessions: dict[str, Session] = {}
         self.observer: Connection
@@ -436,9 +435,8 @@ class Engine:
         return self.sessions[name].position >= number or self.sessions[name].gone
 
     def _choices(self) -> list[str]:
-        standing = [s.name for s in self.sessions.values() if s.state == "held wakeup"]
-        wakes = [f"wake_{name}" for name in standing]
-        if standing and not self.late:
+        # sessions that have been woken go on first
+        if wakes := [f"wake_{s.name}" for s in self.sessions.values() if s.state == "held wakeup"]:
             return wakes
         found = [f"{s.name}{s.position + 1}" for s in self.sessions.values()
                  if not s.busy and not s.gone and s.position < len(s.plan.steps) and self._may_begin(s)]
@@ -447,7 +445,6 @@ class Engine:
             if self.failures_left > 0:
                 found += [f"{label}={kind}" for kind in self.scenario.failures
                           if kind != "short" or self.held[label].nblocks > 1]
-        found += wakes
         # one a schedule
         if any(session.interrupted for session in self.sessions.values()):
             return found

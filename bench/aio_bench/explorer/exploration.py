@@ -42,7 +42,7 @@ class Exploration:
 
     def connect(self, scenario: Scenario, method: str, budget: int) -> Engine:
         self.disconnect()
-        self.engine = Engine(self.cluster.serve(method, scenario), scenario, budget, self.arguments.late, self.major)
+        self.engine = Engine(self.cluster.serve(method, scenario), scenario, budget, self.major)
         self.engine.connect()
         return self.engine
 
@@ -114,8 +114,7 @@ class Exploration:
             short = search.shorten(restart() if failure.fatal else self.engine, expected, failure, restart)
             if short is not failure:
                 print(f"shortened from {len(failure.schedule)} choices to {len(short.schedule)}: {short}", flush=True)
-            print(shlex.join(["bench/explorer", "--server", self.cluster.server, "--method", method, *["--late"] * self.arguments.late,
-                              scenario.called, "--replay", " ".join(short.schedule)]) + "\n", flush=True)
+            print(shlex.join(["bench/explorer", "--server", self.cluster.server, "--method", method, scenario.called, "--replay", " ".join(short.schedule)]) + "\n", flush=True)
             if short.fatal:
                 restart()
             self.show(expected, short.schedule)

@@ -28,16 +28,18 @@ if TYPE_CHECKING:
 METHODS = ("worker", "io_uring", "sync")
 #: so long a failure is made smaller
 SHRINK_SECONDS = 60
+#: so many last steps of a failure are shown
+TRAIL = 8
 FOUND = project.ROOT / "build" / "fuzz"
 
 
-def draw(seed: int, methods: Sequence[str], faults: bool) -> Script:
+def draw(seed: int, methods: Sequence[str]) -> Script:
     drawn = random.Random(seed)
     method = drawn.choice(methods)
     settings = draw_settings(drawn, method)
     shape = draw_shape(drawn, settings)
     setup = draw_setup(drawn, shape)
-    return Script(seed, method, settings, shape, tuple(setup), tuple(Grammar(drawn, shape, faults).steps(drawn.randrange(1, 4), drawn.choice((30, 60, 150)))))
+    return Script(seed, method, settings, shape, tuple(setup), tuple(Grammar(drawn, shape).steps(drawn.randrange(1, 4), drawn.choice((30, 60, 150)))))
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -51,8 +53,6 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--replay", type=Path, metavar="FILE", help="run this script three times")
     parser.add_argument("--staged", type=Path, metavar="DIR", help="where the extension is staged already")
     parser.add_argument("--first", action="store_true", help="stop at the first failure, and do not make it smaller")
-    parser.add_argument("--no-faults", action="store_true", help="no errors, holds, delays, cancels")
-    parser.add_argument("--trail", type=int, default=8, metavar="N", help="of a failure, show the last N steps (8)")
     parser.add_argument("--if-possible", action="store_true", help="without psycopg, say so and succeed")
     return parser
 
@@ -64,7 +64,7 @@ def runs(arguments: argparse.Namespace, methods: Sequence[str], until: float) ->
     for seed in islice(count(arguments.seed), arguments.runs):
         if time.monotonic() > until:
             return
-        yield draw(seed, methods, not arguments.no_faults)
+        yield draw(seed, methods)
 
 
 def prepared(server: str, directory: Path, at_end: ExitStack, staged: Path | None = None) -> "Cluster":
@@ -78,9 +78,9 @@ def prepared(server: str, directory: Path, at_end: ExitStack, staged: Path | Non
     return cluster
 
 
-def show(script: Script, failure: str, driver: "Driver", last: int, after: float) -> None:
+def show(script: Script, failure: str, driver: "Driver", after: float) -> None:
     print(f"\nseed {script.seed}, {script.method}: FAILED after {after:.0f} s\n{failure}\nthe last steps:")
-    print("\n".join(f"  {line[:300]}" for line in driver.trail[-last:]), flush=True)
+    print("\n".join(f"  {line[:300]}" for line in driver.trail[-TRAIL:]), flush=True)
 
 
 def tell(arguments: argparse.Namespace, script: Script, failure: str, cluster: "Cluster", at_end: ExitStack) -> None:
@@ -131,7 +131,7 @@ def fuzz(arguments: argparse.Namespace) -> int:
             if driver.ended:
                 print(f"\nseed {script.seed}: ended early: {driver.ended}", end="", flush=True)
             if failure:
-                show(script, failure, driver, arguments.trail, time.monotonic() - begin)
+                show(script, failure, driver, time.monotonic() - begin)
                 if not (arguments.first or arguments.replay):
                     tell(arguments, script, failure, cluster, at_end)
                 return 1

@@ -133,7 +133,7 @@ def explain(probe: Probe, sql: str) -> tuple[dict[str, Any], Counter[str], list[
 def scan(probe: Probe) -> None:
     """A query, by any plan, of which part is in the cache."""
     random = probe.random
-    grammar = Grammar(random, {}, False)
+    grammar = Grammar(random, {})
     grammar.version = 20
     table = random.choice(("heap", "heap2", "unlogged", "parts", "counted", "counted"))
     if table == "counted":

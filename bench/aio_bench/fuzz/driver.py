@@ -50,10 +50,6 @@ class Session:
         if self.number % 2:
             self.connection.ask("SET SESSION AUTHORIZATION app")
 
-    @property
-    def aborted(self) -> bool:
-        return self.connection._pg.transaction_status == pq.TransactionStatus.INERROR
-
 
 class Driver:
     def __init__(self, cluster: Cluster, script: Script, at: Any = None) -> None:
@@ -322,7 +318,7 @@ class Driver:
                 continue
             session = self.sessions[step.session]
             self.wait(session)
-            if step.needs == "no tx" and session.aborted:
+            if step.needs == "no tx" and session.connection._pg.transaction_status == pq.TransactionStatus.INERROR:
                 self.send(session, Step(step.session, "sql", "ROLLBACK", ("rollback",)))
                 self.wait(session)
             if (step.needs and (step.needs == "tx") != session.connection.in_transaction) or self.left_out(step):

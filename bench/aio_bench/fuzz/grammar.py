@@ -16,10 +16,9 @@ RELOADED = ("io_workers", "io_workers", "io_combine_limit", "io_max_combine_limi
 
 
 class Grammar:
-    def __init__(self, random: Random, shape: dict[str, Any], faults: bool = True) -> None:
+    def __init__(self, random: Random, shape: dict[str, Any]) -> None:
         self.random = random
         self.shape = shape
-        self.faults = faults
         self.version = 0
         #: sessions whose temporary table has many rows
         self.filled: set[int] = set()
@@ -135,8 +134,7 @@ class Grammar:
     def make_full(self, me: int) -> Iterator[Step]:
         """A table cannot grow, for the disk is full for a moment; after that it can."""
         table = self.one(f"temp{me}", f"temp{me}", "heap", f"own{me}")
-        if self.faults:
-            yield Step(-1, "below", "", (1, 1))
+        yield Step(-1, "below", "", (1, 1))
         yield Step(me, "sql", filler(table, self.one(100, 2000), 20000 * self.new_version()), (), "no tx", -1)
         yield Step(me, "sql", filler(table, 100, 20000 * self.new_version()), (), "no tx")
         yield self.rows(me, table, ("all",))
@@ -341,7 +339,7 @@ class Grammar:
         names = [name for name in kinds if self.weights[name]]
         weights = [self.weights[name] for name in names]
         for phase in range(phases):
-            faults = self.faults and self.random.random() < 0.5
+            faults = self.random.random() < 0.5
             work: list[Iterator[Step]] = [iter(()) for _ in range(OWNERS)]
             for _ in range(length):
                 me = self.random.randrange(OWNERS)

@@ -7,7 +7,7 @@ import re
 import sys
 import tomllib
 from argparse import Namespace
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from .. import project, servers
@@ -28,8 +28,6 @@ class ServerName:
     name: str
     #: what the user calls it; empty: by its version
     label: str = ""
-    #: the checkout of test_aio to build for it; None: this one
-    extension: Path | None = None
 
 
 def server_name(text: str) -> ServerName:
@@ -38,13 +36,6 @@ def server_name(text: str) -> ServerName:
     if not name:
         raise argparse.ArgumentTypeError(f"{text!r}: a server, or LABEL=SERVER")
     return ServerName(servers.server_name(name), label)
-
-
-def _extension(text: str) -> tuple[str, Path]:
-    label, _, path = text.partition("=")
-    if not label or not Path(path, "servers", "build").exists():
-        raise argparse.ArgumentTypeError(f"{text!r}: LABEL=DIR, where DIR is a checkout of test_aio")
-    return label, Path(path).absolute()
 
 
 def _of_environment() -> list[ServerName]:
@@ -100,8 +91,6 @@ def _common(parser: argparse.ArgumentParser, output: str) -> None:
                         help="once or twice: the path of a pg_config, a name that servers/provide --list shows, or a source tree,"
                              " source-optimised:PATH[@REVISION]; LABEL is its name in the report (default: the servers of PG_CONFIG,"
                              " else Debian's packages of each version)")
-    parser.add_argument("--extension", action="append", type=_extension, default=[], metavar="LABEL=DIR",
-                        help="build test_aio from another checkout for the server with this label")
     parser.add_argument("--runs", type=_runs, help="rounds at least (default: what the case says)")
     parser.add_argument("--output", type=Path, default=project.ROOT / "build" / output, metavar="DIR",
                         help=f"where results, pictures and pages go (default: build/{output})")
@@ -116,9 +105,7 @@ def _servers(parser: argparse.ArgumentParser, parsed: argparse.Namespace) -> tup
     labels = [server.label for server in named if server.label]
     if len(set(labels)) < len(labels):
         parser.error(f"two servers have the label {labels[0]}")
-    if unknown := dict(parsed.extension).keys() - set(labels):
-        parser.error(f"--extension: no server has the label {', '.join(unknown)}")
-    return tuple(replace(server, extension=dict(parsed.extension).get(server.label)) for server in named)
+    return named
 
 
 def _found(parser: argparse.ArgumentParser, names: list[str]) -> tuple[Path, ...]:

@@ -249,18 +249,14 @@ def _problems(case: Case) -> list[str]:
     return found
 
 
-def _told(error: ValidationError) -> list[str]:
-    """Returns pydantic's complaints, each once.  pydantic repeats a complaint for each type of a union."""
-    return list(dict.fromkeys(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()))
-
-
 def from_data(name: str, data: dict[str, Any], where: str = "") -> Case:
     """Returns the case of a file's contents.  Raises Problem."""
     where = where or name
     try:
         file = CaseFile(**data)
     except ValidationError as error:
-        raise Problem("\n".join(f"{where}: {problem}" for problem in _told(error))) from error
+        # pydantic repeats a complaint for each type of a union
+        raise Problem("\n".join(dict.fromkeys(f"{where}: {'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()))) from error
     # a list's values stand for themselves
     parameters = {
         name: values if isinstance(values, dict) else {str(value): str(value) for value in values}

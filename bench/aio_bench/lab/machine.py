@@ -26,11 +26,6 @@ class Machine:
     def is_busy(self) -> bool:
         return self.cpu_in_use > 0.1
 
-    @property
-    def has_core_to_spare(self) -> bool:
-        """Whether a session and the gate's worker have a core each."""
-        return self.cpus * (1 - self.cpu_in_use) > 1.8
-
 
 @dataclass(frozen=True)
 class Storage:

@@ -53,10 +53,6 @@ def drawn(draw: Callable[[Path], None], told: str, kind: str = "svg") -> Markup:
     return Markup(f'<img alt="{escape(told)}" src="data:image/{kind.replace("svg", "svg+xml")};base64,{data}">')
 
 
-def _image(report: Report) -> Markup:
-    return drawn(lambda path: picture.draw(report, path), wording.finding(report))
-
-
 def _tables(report: Report) -> Markup:
     """Returns the tables of the terminal."""
     console = Console(file=io.StringIO(), record=True, width=110, highlight=False)
@@ -71,7 +67,8 @@ def environment(directory: Path) -> Environment:
 def cases(reports: list[Report]) -> Markup:
     """Returns the part of a page about the cases: a sentence and a section for each."""
     template = environment(Path(__file__).parent).get_template("page.html")
-    return Markup(template.render(reports=reports, finding=wording.finding, image=_image, tables=_tables))
+    return Markup(template.render(reports=reports, finding=wording.finding, tables=_tables,
+                                  image=lambda report: drawn(lambda path: picture.draw(report, path), wording.finding(report))))
 
 
 def render(reports: list[Report], failures: list[tuple[str, str]]) -> str:

@@ -24,10 +24,6 @@ WORSE = "#B3261E"
 JUDGED = {"better": "#00684A", "worse": WORSE, "": "#444444"}
 
 
-def _places(position: int, number: int, apart: float) -> list[float]:
-    return [position + (each - (number - 1) / 2) * apart for each in range(number)]
-
-
 def _rows(axes: Axes, names: list[str], least: tuple[float, float], title: str) -> None:
     """Names the rows, and makes the horizontal axis logarithmic, with this range at least and as many numbers as it has
     room for."""
@@ -82,19 +78,12 @@ def _write_texts(figure: Figure, axes: Axes, report: Report) -> None:
         text.set_x(left)
 
 
-def _draw_legend(axes: Axes, labels: list[str]) -> None:
-    """Draws the legend between the axes and the title."""
-    axes.legend(
-        handles=[pyplot.Rectangle((0, 0), 1, 1, color=colour) for _, colour in zip(labels, COLOURS)],
-        labels=labels, loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0.2, borderpad=0, ncol=len(labels), frameon=False, fontsize=11,
-    )
-
-
 def _draw(report: Report, groups: list[str], labels: list[str]) -> tuple[Figure, Axes]:
     """Draws the variants one below the other."""
     figure, axes = pyplot.subplots(figsize=(11, 2.6 + 0.5 * len(groups)), layout="constrained")
     for position, variant in enumerate(groups):
-        for label, colour, at in zip(labels, COLOURS, _places(position, len(labels), 0.3)):
+        for number, (label, colour) in enumerate(zip(labels, COLOURS)):
+            at = position + (number - (len(labels) - 1) / 2) * 0.3
             if values := report.values(variant, label):
                 axes.plot([min(values), max(values)], [at, at], color=colour, linewidth=1.5)
                 axes.scatter(values, [at] * len(values), marker="|", s=40, color=colour)
@@ -109,7 +98,11 @@ def _draw(report: Report, groups: list[str], labels: list[str]) -> tuple[Figure,
     middles = [median(values) for variant in groups for label in labels if (values := report.values(variant, label))]
     _rows(axes, groups, (min(middles) / 1.5, max(middles) * 1.5), report.case.unit if report.case.measure == "value" else report.case.figure.title)
     axes.set_ylabel(report.case.told_apart_by, fontsize=11)
-    _draw_legend(axes, labels)
+    # between the axes and the title
+    axes.legend(
+        handles=[pyplot.Rectangle((0, 0), 1, 1, color=colour) for _, colour in zip(labels, COLOURS)],
+        labels=labels, loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0.2, borderpad=0, ncol=len(labels), frameon=False, fontsize=11,
+    )
     return figure, axes
 
 

@@ -65,14 +65,6 @@ def _set_caches(cluster: Cluster, variant: Variant) -> dict[str, float]:
     return {"page_cache": max(shares)} if shares else {}
 
 
-def _set_device(cluster: Cluster, variant: Variant) -> None:
-    """Makes the variant's device in our session, with which it ends.  It delays other sessions' reads as well."""
-    if name := variant.value_of("device"):
-        execute(cluster, "SELECT io_device_end()")
-        if device := devices.named(name):
-            execute(cluster, device.call())
-
-
 def figures_of_plan(explained: dict[str, Any]) -> dict[str, float]:
     plan = explained["Plan"]
     figures = {
@@ -134,13 +126,6 @@ def _io_counts(cluster: Cluster) -> tuple[float, float]:
     return reads, read_bytes
 
 
-def _set_gate(cluster: Cluster, variant: Variant) -> None:
-    """Makes the filter of a variant that has one, for a relation that nobody reads."""
-    if variant.value_of("gate") == "filter":
-        execute(cluster, "CREATE TABLE IF NOT EXISTS unread ()")
-        execute(cluster, "SELECT io_hold('unread', keep => true)")
-
-
 def _measured(cluster: Cluster, case: Case, variant: Variant, statement: str) -> dict[str, float]:
     if case.run.pgbench:
         return _pgbench(cluster, _pgbench_options(case, variant), statement)
@@ -151,11 +136,6 @@ def _measured(cluster: Cluster, case: Case, variant: Variant, statement: str) ->
     start = time.perf_counter()
     execute(cluster, statement)
     return {"time": (time.perf_counter() - start) * 1000}
-
-
-def _begin_and_end_sessions(cluster: Cluster, case: Case, variant: Variant) -> None:
-    options = [option for option in _pgbench_options(case, variant) if not option.startswith(("--time=", "--transactions="))]
-    _pgbench(cluster, [*options, "--transactions=1"], "\\set nothing 0")
 
 
 def _wait_for_end_of_sessions(cluster: Cluster, left: int) -> None:
@@ -171,7 +151,8 @@ def _measured_and_counted(cluster: Cluster, case: Case, variant: Variant, statem
     left = processes.sessions(cluster.data)
     with processes.counting_instructions(processes.pids(cluster.data)) as count:
         if case.run.pgbench:
-            _begin_and_end_sessions(cluster, case, variant)
+            options = [option for option in _pgbench_options(case, variant) if not option.startswith(("--time=", "--transactions="))]
+            _pgbench(cluster, [*options, "--transactions=1"], "\\set nothing 0")
             _wait_for_end_of_sessions(cluster, left)
         of_sessions = count()
         figures = _measured(cluster, case, variant, statement)
@@ -185,10 +166,16 @@ def _measured_and_counted(cluster: Cluster, case: Case, variant: Variant, statem
 def run_once(cluster: Cluster, case: Case, variant: Variant, number: int) -> Run:
     figures = _set_caches(cluster, variant)
     *first, last = (case.substituted(each, variant) for each in case.statement)
-    _set_gate(cluster, variant)
+    if variant.value_of("gate") == "filter":
+        execute(cluster, "CREATE TABLE IF NOT EXISTS unread ()")
+        execute(cluster, "SELECT io_hold('unread', keep => true)")
     for statement in (case.substituted(each, variant) for each in case.before):
         execute(cluster, statement)
-    _set_device(cluster, variant)
+    # it ends with our session, and delays other sessions' reads as well
+    if name := variant.value_of("device"):
+        execute(cluster, "SELECT io_device_end()")
+        if device := devices.named(name):
+            execute(cluster, device.call())
     for statement in first:
         execute(cluster, statement)
     counting = not {"ios", "mean_blocks"}.isdisjoint(case.figures)

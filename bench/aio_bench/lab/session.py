@@ -27,7 +27,7 @@ from .measure import Contestant, Limits
 from .progress import Progress
 from .results import Report
 from .runs import execute, run_once
-from .stats import Ratio
+from .stats import NARROW, Ratio
 from .variants import Variant
 
 # seconds for a variant with --quick: enough to see whether it works, too few to publish
@@ -50,7 +50,7 @@ class Effort:
         most_runs = self.most_runs or (runs if self.quick else case.run.most_runs)
         return Limits(
             runs, max(runs, most_runs), self.seconds or (QUICK_SECONDS if self.quick else case.run.seconds),
-            self.enough or (lambda ratio: measure.tells(ratio) and ratio.is_narrow),
+            self.enough or (lambda ratio: measure.tells(ratio) and ratio.high <= ratio.low * (1 + NARROW)),
         )
 
 
@@ -127,7 +127,7 @@ def begin(servers: Sequence[ServerName], work: Path, console: Console) -> Iterat
         try:
             progress.note("building the extension, making clusters")
             for number, server in enumerate(servers):
-                made.append(Cluster(server.name, directory / str(number), server.label, server.extension))
+                made.append(Cluster(server.name, directory / str(number), server.label))
                 made[-1].begin_prepare()
             for cluster in made:
                 cluster.finish_prepare()

@@ -47,10 +47,6 @@ class Ratio:
         # an interval in which both ends would be a difference tells nothing
         return "same" if self.low >= 1 / (1 + 2 * self.same) and self.high <= 1 + 2 * self.same else None
 
-    @property
-    def is_narrow(self) -> bool:
-        return self.high <= self.low * (1 + NARROW)
-
 
 def summarize(times: list[float]) -> Summary:
     return Summary(median(times), min(times), max(times), float(distributions.median_abs_deviation(times)))

@@ -6,20 +6,15 @@ from rich.table import Table
 from rich.text import Text
 
 from . import wording
-from .results import Report, Server
+from .results import Report
 
 # These settings name a directory that is gone afterwards.  The JSON file has them whole.
 PATHS = ("dynamic_library_path", "extension_control_path", "unix_socket_directories")
 
 
-def _settings(server: Server) -> list[str]:
-    shown = [str(setting) for setting in server.settings if setting.name not in PATHS]
-    return shown + [f"{setting.name} = …" for setting in server.settings if setting.name in PATHS]
-
-
 def _own_and_common_settings(report: Report) -> tuple[str, dict[str, str]]:
     """Returns the settings that all servers share, and each server's others."""
-    per_server = {server.label: _settings(server) for server in report.servers}
+    per_server = {server.label: [f"{setting.name} = …" if setting.name in PATHS else str(setting) for setting in server.settings] for server in report.servers}
     first, *others = per_server.values()
     common = [setting for setting in first if all(setting in settings for settings in others)]
     return ", ".join(common), {label: ", ".join(each for each in settings if each not in common) for label, settings in per_server.items()}

@@ -193,6 +193,8 @@ def skipped(report: Report) -> list[str]:
         servers.setdefault((skipped.variant, skipped.reason), []).append(skipped.server)
     read = [blocks for variant in report.runs for server in report.servers for blocks in report.values(variant, server.label, "read_blocks")]
     cold = all((variant.value_of("cache") or "warm") != "warm" for variant in report.case.variants)
+    # a session and the gate's worker need a core each
+    crowded = report.case.simulated and report.machine.cpus * (1 - report.machine.cpu_in_use) <= 1.8
     return [f"{variant} skipped on {joined(names)}: {reason}" for (variant, reason), names in servers.items()] + [
-        "no core to spare: reads on the simulated device are late"] * (report.case.simulated and not report.machine.has_core_to_spare) + [
+        "no core to spare: reads on the simulated device are late"] * crowded + [
         "no run has read a block: nothing here is about reads"] * (cold and bool(read) and not any(read))

@@ -96,11 +96,6 @@ def without_comments(text: str) -> str:
     return re.sub(r"/\*.*?\*/", lambda found: re.sub(r"[^\n]", " ", found.group()), text, flags=re.DOTALL)
 
 
-def is_open(lines: list[str]) -> bool:
-    """Does a parenthesis end here that begins before?"""
-    return "".join(lines).count(")") > "".join(lines).count("(")
-
-
 @cache
 def functions_of(blank: str) -> tuple[Function, ...]:
     """The functions of a file without comments."""
@@ -108,8 +103,8 @@ def functions_of(blank: str) -> tuple[Function, ...]:
     for brace in re.finditer(r"^\{", blank, re.MULTILINE):
         lines = blank[:brace.start()].split("\n")[:-1]
         first = len(lines)
-        # a line between arguments may have been a comment
-        while first > 0 and (lines[first - 1].strip() or is_open(lines[first:])) and not re.search(r"[;}]\s*$|^#", lines[first - 1]):
+        # a line between arguments, where a parenthesis ends that begins before, may have been a comment
+        while first > 0 and (lines[first - 1].strip() or "".join(lines[first:]).count(")") > "".join(lines[first:]).count("(")) and not re.search(r"[;}]\s*$|^#", lines[first - 1]):
             first -= 1
         start = sum(len(line) + 1 for line in lines[:first])
         name = re.search(r"^(\w+)\(", blank[start:brace.start()], re.MULTILINE) or re.search(r"(\w+)\(", blank[start:brace.start()])

@@ -136,14 +136,10 @@ class Instrumented:
                     # to the end of the statement, or of what stands before a block
                     stop = next(at for at, char in characters(self.blank, begin) if char in ";{}") + 1
                 text = self.blank[begin:stop]
-                if self.is_statement(text):
+                if text.endswith(";") and "#" not in text and STATEMENT.match(text) and not LEFT_ALONE.search(text):
                     number = self.add(begin, "left out", text)
                     yield begin, stop, f"{{ if (!MUTANT({number})) {{ {text} }} }}"
             position = self.blank.index("\n", stop) + 1
-
-    @staticmethod
-    def is_statement(text: str) -> bool:
-        return bool(text.endswith(";") and "#" not in text and STATEMENT.match(text) and not LEFT_ALONE.search(text))
 
     def switched_condition(self, position: int, condition: str) -> str:
         """The condition with its switches.  What it does besides happens in any case, and a switch

@@ -50,15 +50,6 @@ GAP = 0.25
 LANES = 6
 
 
-def _colour(pids: list[int], pid: int) -> str:
-    number = pids.index(pid)
-    return PROCESSES[number] if number < len(PROCESSES) else OTHERS
-
-
-def _rectangle(left: float, right: float, low: float, high: float) -> list[tuple[float, float]]:
-    return [(left, low), (left, high), (right, high), (right, low)]
-
-
 def _draw_bars(axes: Axes, panel: Panel, pids: list[int], pixels_a_block: float, least: float) -> None:
     """Draws the I/Os.  A bar is at least as thick as a line and lasts at least so many ms, so that a single block of a
     million can be seen, and so can an I/O of some µs.  Neighbours have a gap between them where there is room."""
@@ -66,11 +57,12 @@ def _draw_bars(axes: Axes, panel: Panel, pids: list[int], pixels_a_block: float,
     gap = GAP if room else 0
     groups: dict[tuple[str, str], list[Io]] = {}
     for io in panel.ios:
-        groups.setdefault((io.outcome, _colour(pids, io.pid)), []).append(io)
+        groups.setdefault((io.outcome, dict(zip(pids, PROCESSES)).get(io.pid, OTHERS)), []).append(io)
     for (outcome, colour), ios in groups.items():
         bad = outcome in HATCHES
+        corners = [(io.start, max(panel.end_of(io), io.start + least), io.block + gap / 2, io.block + io.blocks - gap / 2) for io in ios]
         axes.add_collection(PolyCollection(
-            [_rectangle(io.start, max(panel.end_of(io), io.start + least), io.block + gap / 2, io.block + io.blocks - gap / 2) for io in ios],
+            [[(left, low), (left, high), (right, high), (right, low)] for left, right, low, high in corners],
             facecolor=to_rgba(colour, OPACITY.get(outcome, 1)),
             edgecolor=BAD if bad else colour if outcome == "open" else to_rgba(colour, OPACITY.get(outcome, 1)),
             hatch=HATCHES[outcome] if bad else None, linewidth=1.2 if bad or outcome == "open" or not room else 0, linestyle=":" if outcome == "open" else "-",

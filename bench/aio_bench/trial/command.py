@@ -44,11 +44,6 @@ def _directory(given: Namespace) -> Path:
     return project.ROOT / "build" / "trial" / ("..".join(names) + ("-quick" if given.quick else ""))
 
 
-def _key(given: Namespace) -> Key:
-    named = {side.role: [servers.identity(side.suite), servers.identity(side.lab)] for side in given.sides}
-    return Key(named, kept.project_state(), given.quick, given.only, list(given.tests))
-
-
 class _Trial:
     def __init__(self, given: Namespace, store: Kept, console: Console, begun: float) -> None:
         self._given = given
@@ -76,7 +71,7 @@ class _Trial:
         self._note(f"{side.role}: {what}")
         work = self._store.directory / "suite" / f"work-{side.role}"
         found = suite.run(side.suite, work, self._store.logs(side.role, number), tests, self._note, self._tier)
-        self._store.keep_suite(side.role, number, found)
+        self._store.write(f"suite/{side.role}-{number}", asdict(found))
         failed = f"failed: {', '.join(found.failed)}" if found.failed else "all pass"
         self._note(f"{side.role}: {found.number_of_assertions:,} assertions in {found.seconds:.0f} s, {found.broken and 'not run' or failed}")
 
@@ -232,7 +227,8 @@ class _Trial:
 def run(given: Namespace) -> int:
     """Does what has not been done yet, and writes the report.  Returns the exit status."""
     store = Kept(_directory(given))
-    if store.begin(_key(given), given.again):
+    named = {side.role: [servers.identity(side.suite), servers.identity(side.lab)] for side in given.sides}
+    if store.begin(Key(named, kept.project_state(), given.quick, given.only, list(given.tests)), given.again):
         print(f"bench/trial: resumes from {store.directory}", file=sys.stderr)
     names = [side.suite for side in given.sides] if set(given.parts) - {"lab"} else []
     names += [side.lab for side in given.sides] if "lab" in given.parts else []

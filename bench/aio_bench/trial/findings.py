@@ -73,10 +73,6 @@ class Findings:
     def files(self, verdict: str) -> list[Difference]:
         return [each for each in self.differences if each.verdict == verdict]
 
-    @property
-    def survivors(self) -> list[Tried]:
-        return [each for each in self.bugs if not each.by]
-
     @cached_property
     def verdicts(self) -> Counter[str]:
         """How many variants of cases are better, worse, changed, the same, or cannot be told."""

@@ -76,8 +76,5 @@ class Kept:
         data = self.read(f"suite/{role}-{number}")
         return results.from_data(data) if data else None
 
-    def keep_suite(self, role: str, number: int, result: Suite) -> None:
-        self.write(f"suite/{role}-{number}", asdict(result))
-
     def logs(self, role: str, number: int) -> Path:
         return self.directory / "suite" / f"{role}-{number}"

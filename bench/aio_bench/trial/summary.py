@@ -77,7 +77,7 @@ def uncovered(found: Findings, most: int = 4, most_notes: int = 1) -> list[str]:
 def unnoticed(found: Findings, most: int = 4, most_notes: int = 1) -> list[str]:
     if not found.bugs_reached and not found.bugs:
         return ["bugs in the patch's lines: none was tried", *(f"  {note}" for note in found.notes["bugs"][:most_notes + 1])]
-    kept = found.survivors
+    kept = [each for each in found.bugs if not each.by]
     rest = found.bugs_reached - len(found.bugs)
     told = f"bugs in them: {len(found.bugs)} tried, {len(found.bugs) - len(kept)} noticed, {len(kept)} not"
     told += f"; no time for {rest}" * (rest > 0)
