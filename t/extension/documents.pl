@@ -30,7 +30,7 @@ sub documents
 {
 	my @found;
 	File::Find::find({ no_chdir => 1, wanted => sub {
-		$File::Find::prune = 1 if m{^\Q$root\E/(?:build|\.git|bench/[^/]+/vendor)$};
+		$File::Find::prune = 1 if m{^\Q$root\E/(?:build|\.git)$};
 		push @found, s{^\Q$root\E/}{}r if /\.md$/ && -f;
 	} }, $root);
 	return sort @found;
@@ -129,17 +129,8 @@ sub comparable ($text)
 			}
 			push @result, join '|', @cells;
 		}
-		elsif ($line =~ /^-\[ RECORD (\d+) \]/)
-		{
-			push @result, "record $1";
-			@columns = ('of a record');
-		}
 		elsif (!@columns) { push @result, $line }
 		elsif ($line eq '') { @columns = () }
-		elsif ($columns[0] eq 'of a record')
-		{
-			push @result, "$cells[0]|" . _same_cell($cells[0], join '|', @cells[ 1 .. $#cells ]);
-		}
 		elsif ($line =~ /^\(\d+ rows?\)$/)
 		{
 			push @result, $line;
