@@ -98,14 +98,6 @@ sub io_held_shows ($self, $columns, $expected, $name = "held: $columns")
 	return $self->gives_soon("SELECT $columns FROM io_held ORDER BY blockno, pid", $expected, $name);
 }
 
-# Has a session start a statement, with these arguments of io_hold().  Test: a read is held.
-sub io_hold_read ($self, $session, $sql, @hold)
-{
-	$self->io_hold(@hold);
-	$session->starts($sql);
-	return $self->io_held_count(1);
-}
-
 # Calls io_hold() or io_device(), and has a session start a statement.  Test: the session waits for its read.
 sub read_waits_for ($self, $call, $session, $sql)
 {

@@ -89,7 +89,7 @@ with_each_io_method('sync; long: all', sub {
 	}));
 
 	$aio->scenario('an ended filter lets go of nothing', with('alice', 20, sub ($alice, $t) {
-		$aio->io_hold_read($alice, "SELECT read_rel_block_ll('$t', 3)", $t);
+		$aio->read_waits_for("io_hold('$t')", $alice, "SELECT read_rel_block_ll('$t', 3)");
 		$aio->gives('SELECT io_hold_end()', 1);
 		$aio->io_held_count(1, 'still held');
 		$aio->gives("SELECT io_release(${\$alice->pid} + 1, io_id) FROM io_held", 'f', 'not of another process');

@@ -100,7 +100,7 @@ with_each_io_method('worker; long: all', sub {
 	}), each => [qw(fsm vm main)], skip => $aio->lacks('pg_prewarm') // $aio->no_faults);
 
 	$aio->scenario('a read that has not begun', with('alice', 20, sub ($alice, $t) {
-		$aio->io_hold_read($alice, "SELECT read_rel_block_ll('$t', 5, nblocks => 2)", $t);
+		$aio->read_waits_for("io_hold('$t')", $alice, "SELECT read_rel_block_ll('$t', 5, nblocks => 2)");
 		$aio->gives("SELECT $columns FROM pg_aios WHERE pid = ${\$alice->pid}", 'SUBMITTED|readv|40960|16384|smgr|2|-|UNKNOWN|blocks 5..6 in file "'
 			  . $aio->sql("SELECT pg_relation_filepath('$t')") . '"|f|f|t', 'it has no result yet');
 		$aio->end_filters;
@@ -207,7 +207,7 @@ for_each_io_method('io_uring; long: all', sub {
 
 	$aio->scenario('the number of blocks, while the read is held', with('alice', sub ($alice) {
 		my $t = table_and_free_buffers($aio);
-		$aio->io_hold_read($alice, sprintf($read, $t), $t);
+		$aio->read_waits_for("io_hold('$t')", $alice, sprintf($read, $t));
 		$aio->gives('SELECT off, length, handle_data_len FROM pg_aios WHERE state = \'SUBMITTED\'', '24576|65536|8', 'eight blocks');
 		$aio->end_filters;
 		$alice->ends;
@@ -217,7 +217,7 @@ for_each_io_method('io_uring; long: all', sub {
 		$aio->evict($t);
 		$aio->sql("SELECT invalidate_rel_block('scenario.w', relblocknumber::int) FROM (SELECT relblocknumber FROM pg_buffercache"
 			  . " WHERE relfilenode = pg_relation_filenode('scenario.w') AND relforknumber = 0 ORDER BY bufferid DESC) b");
-		$aio->io_hold_read($alice, "SELECT sum(nblocks) FROM read_buffers('$t', 3, 8)", $t);
+		$aio->read_waits_for("io_hold('$t')", $alice, "SELECT sum(nblocks) FROM read_buffers('$t', 3, 8)");
 		$aio->gives('SELECT off, length, handle_data_len FROM pg_aios WHERE state = \'SUBMITTED\'', '24576|65536|8', 'eight blocks');
 		$aio->end_filters;
 		$alice->returns('8', 'reads');
@@ -248,7 +248,7 @@ for_each_io_method('io_uring; long: all', sub {
 			$alice->sql('RESET effective_io_concurrency');
 		}
 		$aio->evict($t);
-		$aio->io_hold_read($alice, "SELECT sum(nblocks) FROM read_buffers('$t', 3, 8)", $t);
+		$aio->read_waits_for("io_hold('$t')", $alice, "SELECT sum(nblocks) FROM read_buffers('$t', 3, 8)");
 		$aio->gives('SELECT f_sync, f_localmem, f_buffered FROM pg_aios WHERE state = \'SUBMITTED\'', 'f|f|t', 'flags of the present read');
 		$aio->end_filters;
 		$alice->returns('8', 'reads');
