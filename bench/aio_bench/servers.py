@@ -46,10 +46,6 @@ def stock_servers() -> list[str]:
     return re.findall(r"^\t'(\S+) +\d+ +stock ", (SCRIPTS / "packages").read_text(), re.MULTILINE)
 
 
-def is_there(server: str) -> bool:
-    return server.startswith("pg_config:") or bool(ask_scripts('! is_provided "$1" || echo yes', server))
-
-
 def is_tree(server: str) -> bool:
     return server.startswith(("source:", "source-optimised:"))
 
@@ -136,10 +132,6 @@ class Build:
     @property
     def has_assertions(self) -> bool:
         return "--enable-cassert" in self.configure
-
-    @property
-    def has_injection_points(self) -> bool:
-        return "--enable-injection-points" in self.configure
 
 
 def describe(server: str, work: Path | None = None) -> Build:

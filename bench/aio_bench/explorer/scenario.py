@@ -109,13 +109,6 @@ def _fields(kind: type[Scenario] | type[SessionPlan], entries: dict) -> dict:
     return found
 
 
-def _check_values(values: dict, allowed: dict[str, tuple]) -> None:
-    for key, known in allowed.items():
-        for value in [values[key]] if isinstance(values.get(key), str) else values.get(key, ()):
-            if value not in known:
-                raise Problem(f"{key}: what is {value}?  There are {', '.join(known)}")
-
-
 def load(path: Path) -> list[Scenario]:
     """The scenarios of a file; Problem if anything in it is wrong."""
     try:
@@ -139,8 +132,10 @@ def _scenario(scenario: str, raw: dict) -> Scenario:
         raise Problem('there is no "about"')
     if not sessions:
         raise Problem("there is no session")
-    _check_values(values, {"tier": TIERS, "failures": tuple(FAILURES), "methods": METHODS,
-                           "cancel": tuple(sessions), "terminate": tuple(sessions)})
+    for key, known in {"tier": TIERS, "failures": FAILURES, "methods": METHODS, "cancel": sessions, "terminate": sessions}.items():
+        for value in [values[key]] if isinstance(values.get(key), str) else values.get(key, ()):
+            if value not in known:
+                raise Problem(f"{key}: what is {value}?  There are {', '.join(known)}")
     plans, before = [], dict[str, list[str]]()
     for name, entry in sessions.items():
         if not isinstance(entry, dict) or not entry.get("steps"):

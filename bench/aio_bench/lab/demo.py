@@ -40,7 +40,7 @@ def run(given: Namespace) -> int:
         console.print(text, markup=False, soft_wrap=True)
 
     # servers/provide has said which Debian's archive does not have
-    there = [server for server in given.servers if servers.is_there(server.name)]
+    there = [server for server in given.servers if server.name.startswith("pg_config:") or servers.ask_scripts('! is_provided "$1" || echo yes', server.name)]
     if not there:
         return 1
     say(f"{STORY}\n")

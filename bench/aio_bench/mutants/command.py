@@ -47,7 +47,6 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--own", action="store_true", help="only the bugs of the library")
     parser.add_argument("--sentinels", action="store_true", help="only the bugs that bench/bugs/sentinels names, each with the test that catches it; minutes")
     parser.add_argument("--only", action="append", default=[], metavar="PATTERN", help="only the tests whose names match, such as 't/extension/*' or regress; may be repeated")
-    parser.add_argument("--shard", metavar="K/N", default="1/1", help="the K-th of N parts, for several machines")
     parser.add_argument("--fuzz", type=positive, metavar="MINUTES", help="try each bug with bench/fuzz alone, for so long; of those that a switch turns on")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="the first seed of --fuzz")
     parser.add_argument("--list", action="store_true", help="print the list and stop")
@@ -89,8 +88,7 @@ def run(given: argparse.Namespace) -> int:
         return 0
     base = f"source:{given.source.resolve()}" if given.source else "18-instrumented"
     engine = Engine(base, given.server, not given.without_assertions, given.only, kind="history" if given.history else "-".join(path.stem for path in given.lists))
-    part, parts = map(int, given.shard.split("/"))
-    chosen = chosen_bugs(given, engine)[part - 1::parts]
+    chosen = chosen_bugs(given, engine)
     if given.list:
         print("\n".join(f"{one.name:44} {one.about}".rstrip() for one in chosen))
         return 0

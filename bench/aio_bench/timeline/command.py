@@ -31,14 +31,10 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("-o", "--output", type=_output, action="append", metavar="FILE",
                         help="output file, ending in .png or .svg; or, with one trace, in .json (Chrome trace events, for Perfetto);"
                              " once or several times (default: timeline.png)")
-    parser.add_argument("--label", action="append", default=[], help="name of the first trace, of the second … (default: the file's name, the server's version)")
-    parser.add_argument("--relation", help="draw only I/Os of this relation")
     parser.add_argument("--from", dest="begin", type=float, default=0.0, metavar="MS", help="begin this long after the trace's first I/O")
     parser.add_argument("--to", dest="end", type=float, metavar="MS", help="end this long after the trace's first I/O")
     parser.add_argument("--zoom", type=float, metavar="MS", help="show this many ms from the beginning beside the whole")
     parsed = parser.parse_intermixed_args(argv)
-    if len(parsed.label) > len(parsed.traces):
-        parser.error("more labels than traces")
     if len(parsed.traces) > 1 and any(path.suffix == EXPORT for path in parsed.output or ()):
         parser.error("a file that ends in .json has one trace")
     if parsed.end is not None and parsed.end <= parsed.begin:
@@ -48,18 +44,17 @@ def _parse(argv: list[str] | None) -> argparse.Namespace:
 
 def main(argv: list[str] | None = None) -> int:
     parsed = _parse(argv)
-    labels = [*parsed.label, *[None] * len(parsed.traces)]
     paths = parsed.output or [Path("timeline.png")]
     drawn = [path for path in paths if path.suffix != EXPORT]
     wanted = ["matplotlib"] * bool(drawn) + ["psycopg"] * any(map(trace.is_dsn, parsed.traces))
 
     def body() -> int:
-        traces = [trace.load(source, label) for source, label in zip(parsed.traces, labels)]
+        traces = [trace.from_server(source) if trace.is_dsn(source) else trace.from_file(Path(source)) for source in parsed.traces]
         for path in paths:
             if path.suffix == EXPORT:
                 path.write_text(export.chrome(traces[0]))
         if drawn:
-            found = panels.of(traces, parsed.relation)
+            found = panels.of(traces)
             if parsed.begin > (last := max(panel.end for panel in found)):
                 raise project.Problem(f"--from {parsed.begin:g} is behind the last I/O, which ended {last:.1f} ms after the first began")
             from . import picture

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ..project import Problem
 from .trace import Io, Trace, Wait
 
 # panels of one trace; the first one's title names the relations left out, as those of catalogs that
@@ -116,18 +115,15 @@ def duration(ms: float) -> str:
     return f"{ms / 1000:.2f} s" if ms >= 10000 else f"{ms:,.0f} ms" if ms >= 100 else f"{ms:.1f} ms" if ms >= 1 else f"{ms * 1000:.0f} µs"
 
 
-def of(traces: Iterable[Trace], relation: str | None = None) -> list[Panel]:
+def of(traces: Iterable[Trace]) -> list[Panel]:
     """Returns panels in the order of the traces.  Of one trace the relation that was read most comes first."""
     panels = []
     for trace in traces:
-        ios = [io for io in trace.ios if relation is None or io.target.partition(",")[0] == relation]
-        if not ios:
-            raise Problem(f"{trace.label}: no I/O of {relation}")
-        counts = Counter(io.target for io in ios).most_common()
+        counts = Counter(io.target for io in trace.ios).most_common()
         shown = [target for target, count in counts[:MOST_PANELS] if count >= LEAST_SHARE * counts[0][1]]
         left_out = ", ".join(target for target, _ in counts[len(shown):])
         for target in shown:
-            panels.append(Panel(trace, target, tuple(io for io in ios if io.target == target), left_out and f"not shown: {left_out}"))
+            panels.append(Panel(trace, target, tuple(io for io in trace.ios if io.target == target), left_out and f"not shown: {left_out}"))
             left_out = ""
     return panels
 

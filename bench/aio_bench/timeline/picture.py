@@ -1,7 +1,7 @@
 """Timelines of traces as PNG or SVG.  Time runs to the right, block numbers go up, each I/O is a bar.  Below are waits and the
 number of I/Os in progress.
 
-    drawn = panels.of([trace.load("18.jsonl"), trace.load("19.jsonl")])
+    drawn = panels.of([trace.from_file(Path("18.jsonl")), trace.from_file(Path("19.jsonl"))])
     picture.draw(drawn, [Path("timeline.png")], zoom=30)
 """
 
@@ -157,13 +157,6 @@ def _legend(panels: list[Panel], pids: dict[str, list[int]]) -> list[Patch | Rec
     return entries
 
 
-def _tidy(axes: Axes) -> None:
-    axes.spines[["top", "right", "left", "bottom"]].set_visible(False)
-    axes.tick_params(length=0, labelsize=8)
-    axes.grid(axis="x", color="#E4E4E4", zorder=0)
-    axes.set_axisbelow(True)
-
-
 def _name(axes: Axes, text: str, colour: str, right: bool = False) -> None:
     axes.annotate(text, (1 if right else 0, 0.5), (30 if right else -30, 0), xycoords="axes fraction", textcoords="offset points",
                   ha="left" if right else "right", va="center", color=colour, fontsize=9)
@@ -174,7 +167,10 @@ def _draw_panel(rows: list[Axes], panel: Panel, pids: list[int], window: Window,
     outer columns of the picture."""
     bars, waits, steps = rows
     for axes in rows:
-        _tidy(axes)
+        axes.spines[["top", "right", "left", "bottom"]].set_visible(False)
+        axes.tick_params(length=0, labelsize=8)
+        axes.grid(axis="x", color="#E4E4E4", zorder=0)
+        axes.set_axisbelow(True)
     bars.grid(axis="y", color="#E4E4E4", zorder=0)
     low, high = scale.low, scale.high
     margin = max(0.5, (high - low) * 0.03)

@@ -128,12 +128,12 @@ def from_rows(label: str, rows: list[dict[str, Any]], lost: int = 0) -> Trace:
         raise Problem(f"{label}: this is no row of io_trace: {error!r}") from error
 
 
-def from_file(path: Path, label: str | None = None) -> Trace:
+def from_file(path: Path) -> Trace:
     try:
         rows = [json.loads(line) for line in path.read_text().splitlines() if line.strip()]
     except (OSError, ValueError) as error:
         raise Problem(f"{path}: no trace: {error}") from error
-    return from_rows(label or path.stem, rows)
+    return from_rows(path.stem, rows)
 
 
 def rows_of_session(session: psycopg.Connection[Any]) -> tuple[list[dict[str, Any]], int]:
@@ -143,21 +143,16 @@ def rows_of_session(session: psycopg.Connection[Any]) -> tuple[list[dict[str, An
     return rows, lost
 
 
-def from_server(dsn: str, label: str | None = None) -> Trace:
+def from_server(dsn: str) -> Trace:
     import psycopg
 
     try:
         with psycopg.connect(dsn, autocommit=True) as session:
             [(version,)] = session.execute("SELECT current_setting('server_version')")
-            return from_rows(label or version.split()[0], *rows_of_session(session))
+            return from_rows(version.split()[0], *rows_of_session(session))
     except psycopg.Error as error:
         raise Problem(f"{dsn}: {error}") from error
 
 
 def is_dsn(text: str) -> bool:
     return re.match(r"postgres(ql)?://|\w+\s*=", text) is not None and not Path(text).exists()
-
-
-def load(source: str, label: str | None = None) -> Trace:
-    """Returns the trace of a file of rows, or of the server of a connection string."""
-    return from_server(source, label) if is_dsn(source) else from_file(Path(source), label)

@@ -32,5 +32,5 @@ def render(found: Findings) -> str:
     return of_lab.document("A patch on trial", template.render(
         found=found, summary=summary, all=ALL, wording=wording, cases=of_lab.cases, timelines=_timelines, kinds=shown.KINDS,
         shown=[line for lines in found.shown.values() for line in lines],
-        blind=[role for role, build in found.suite_builds.items() if not (build.has_assertions and build.has_injection_points)],
+        blind=[role for role, build in found.suite_builds.items() if not (build.has_assertions and "--enable-injection-points" in build.configure)],
         slow=[role for role, build in found.lab_builds.items() if build.has_assertions]))
