@@ -112,7 +112,6 @@ CREATE FUNCTION start_read_buffers(rel regclass, startblock int4, nblocks int4,
 RETURNS SETOF record
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 
-
 CREATE FUNCTION read_stream_for_blocks(rel regclass, blocks int4[],
 	OUT blockoff int4, OUT blocknum int4, OUT buf int4)
 RETURNS SETOF record
