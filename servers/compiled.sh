@@ -70,35 +70,35 @@ configure_server() {
 	local new
 	cd "$1/objects" || return
 	new=$(cd "$2" && find src contrib -name Makefile | while read -r file; do [ -e "$1/objects/$file" ] || echo "$file"; done)
-	[ -e config.status ] && [ -z "$new" ] || "$2/configure" --prefix="$configured_prefix" CC=gcc "${@:3}"
+	[ -e config.status ] && [ -z "$new" ] || CCACHE_DISABLE=1 "$2/configure" --prefix="$configured_prefix" CC=gcc "${@:3}"
 }
 
 # What the suite, the explorer, the mutants and the lab use of a server.
 parts_used=(
-	src/include src/port src/common src/backend src/backend/utils/mb/conversion_procs src/backend/snowball
-	src/backend/replication/{libpqwalreceiver,pgoutput} src/timezone src/interfaces/libpq src/pl/plpgsql/src
+	src/include src/port src/common src/backend src/backend/snowball src/backend/replication/libpqwalreceiver
+	src/timezone src/interfaces/libpq src/fe_utils src/pl/plpgsql/src
 	src/bin/{initdb,pg_basebackup,pg_checksums,pg_config,pg_controldata,pg_ctl,pg_resetwal,pg_waldump,pgbench,psql}
 	src/test/{regress,perl} src/makefiles config
 	contrib/{amcheck,bloom,pageinspect,pg_buffercache,pg_freespacemap,pg_prewarm,pg_visibility,pg_walinspect,pgstattuple}
 )
 
-# make_parts DIRECTORY SOURCE TARGET [VARIABLE…]: in the parts that this version has.  Programs, modules and pg_regress lie
-# at different depths below the prefix.
-make_parts() {
-	local part
+# Compiles and installs the parts that this version has, by one make, which keeps all processors busy; first the parts that
+# others would make, too, at the same time.  Programs, modules and pg_regress lie at different depths below the prefix.
+build_server() {
 	cd "$1/objects" || return
-	for part in "${parts_used[@]}"; do
-		[ -e "$part/Makefile" ] || continue
-		make -s -j"$(nproc)" rpathdir='$$ORIGIN/../lib:$$ORIGIN/..:$$ORIGIN/../../../../..' "${@:4}" -C "$part" "$3" || return
-	done
-}
-
-build_server() { make_parts "$1" "$2" all ${COPT:+COPT="$COPT"}; }
-
-install_server() {
 	rm -rf "$1/stage"
-	! grep -q '^enable_injection_points *= *yes' "$1/objects/src/Makefile.global" || parts_used+=(src/test/modules/injection_points)
-	make -s -C "$1/objects/src" install-local DESTDIR="$1/stage" && make_parts "$1" "$2" install DESTDIR="$1/stage"
+	! grep -q '^enable_injection_points *= *yes' src/Makefile.global || parts_used+=(src/test/modules/injection_points)
+	make -s -j"$(nproc)" -f - rpathdir='$$ORIGIN/../lib:$$ORIGIN/..:$$ORIGIN/../../../../..' DESTDIR="$1/stage" ${COPT:+COPT="$COPT"} <<-END
+		parts := \$(patsubst %/Makefile,%,\$(wildcard \$(addsuffix /Makefile,${parts_used[*]})))
+		.PHONY: all headers \$(parts)
+		all: \$(parts)
+		headers: ; \$(MAKE) -C src install-local && \$(MAKE) -C src/backend generated-headers
+		\$(parts): ; \$(MAKE) -C \$@ install
+		src/port src/common: headers
+		\$(filter-out src/port src/common,\$(parts)): src/port src/common
+		src/backend/replication/libpqwalreceiver \$(filter src/bin/%,\$(parts)): src/interfaces/libpq src/fe_utils
+		src/timezone: src/backend
+	END
 }
 
 # in_build NAME LOG PHASE ARGUMENT…: runs one of the functions above for server NAME, in $build.
@@ -193,6 +193,6 @@ provide_compiled() {
 	esac
 	choose_build "$name"
 	[ -z "${again:-}" ] || rm -rf "$build"
-	compile_server "$name" "$log" && in_build "$name" "$log" install || return 1
+	compile_server "$name" "$log" || return 1
 	publish_server "$name" "$cache/$label" "${from[@]}"
 }
