@@ -15,13 +15,13 @@ staged_settings() {
 	END
 }
 
+# Others may read the settings meanwhile.
 write_settings() {
-	staged_settings >"$state/settings.conf"
-	cat >>"$state/settings.conf" <<-END
-		shared_preload_libraries = 'test_aio'
-		test_aio.gate = '${TEST_AIO_GATE:-try}'
-		fsync = off
-	END
+	{
+		staged_settings
+		printf '%s\n' "shared_preload_libraries = 'test_aio'" "test_aio.gate = '${TEST_AIO_GATE:-try}'" 'fsync = off'
+	} >"$state/settings.$$"
+	mv "$state/settings.$$" "$state/settings.conf"
 }
 
 # One initdb in directory $1 for all test servers: Cluster.pm and pg_regress copy
