@@ -17,7 +17,7 @@ def attempt(cluster: Cluster, script: Script, until: float = inf) -> tuple[str |
         driver.begin()
         driver.run(until)
     except (Failure, TimeoutError, ServerError, psycopg.Error, RuntimeError) as error:
-        why = str(error) if isinstance(error, Failure) else f"{type(error).__name__}: {error}\n{driver.alarming()}"
+        why = str(error) if isinstance(error, Failure) else f"{type(error).__name__}: {error}\n{driver.alarming()}\n{driver.running()}"
         if what := known(why):
             driver.ended = what
             return None, driver

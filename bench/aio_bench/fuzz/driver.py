@@ -107,6 +107,9 @@ class Driver:
         session.connection.ask(f"CREATE TEMP TABLE {name} (id int, v int, k int, p point, a int[], body text); CREATE INDEX {name}_id ON {name} (id)")
         self.owners[session.number].now[name] = {}
 
+    def running(self) -> str:
+        return "\n".join(f"s{session.number} runs {session.step}" for session in self.sessions if session.step)
+
     def fail(self, why: str) -> None:
         raise Failure(why)
 

@@ -7,7 +7,8 @@ KNOWN = (
     # of doc/reports
     (re.compile('could not create file "[^"]*": File exists'), "unlogged-rollback-crash"),
     (re.compile("hit-not-counted: "), "hit-not-counted"),
-    (re.compile(r"pgstatindex(?s:.*)pd_special >= SizeOfPageHeaderData"), "pgstatindex-new-page"),
+    (re.compile(r"(?s)(?=.*pgstatindex).*pd_special >= SizeOfPageHeaderData"), "pgstatindex-new-page"),
+    (re.compile("startup.*invalid page pd_lower 0 pd_upper 0 pd_special 0"), "consistency-check-new-page"),
 )
 
 

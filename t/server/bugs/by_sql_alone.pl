@@ -1,5 +1,6 @@
 # Bugs that SQL alone shows (doc/reports.md).
 use TestAio;
+use PostgreSQL::Test::Utils qw(slurp_file);
 
 for_each_io_method('worker; long: all', sub {
 	# the transaction's entries stay in the indexes, and the table's old file returns
@@ -23,4 +24,19 @@ for_each_io_method('worker; long: all', sub {
 		$alice->sql("SET max_parallel_maintenance_workers = 0; CREATE INDEX ON $t (scenario.done(blk))");
 		is(join(' ', map { /(\d+) done/ } $alice->notices), ($aio->has_bug('progress-views') ? 10 : 0) . ' 1 2 3 4 5 6 7 8 9', 'blocks that are done, at each block');
 	}));
+
+	# a server of its own, which may never start again
+	$aio->scenario('each page compared after a crash', sub {
+		my $node = PostgreSQL::Test::Cluster->new('compared_' . $aio->method);
+		$node->init;
+		$node->append_conf('postgresql.conf', "autovacuum = off\nfull_page_writes = off\nwal_consistency_checking = 'all'");
+		$node->start;
+		$node->safe_psql('postgres', $_)
+		  for "CREATE TABLE t AS SELECT i, repeat('x', 500) AS s FROM generate_series(1, 2000) i", 'CHECKPOINT', 'DELETE FROM t WHERE i > 1800', 'VACUUM t',
+		  "INSERT INTO t SELECT i, repeat('x', 500) FROM generate_series(1, 300) i";
+		$node->stop('immediate');
+		my $starts = $node->start(fail_ok => 1);
+		is($starts, $aio->has_bug('consistency-check-new-page') ? 0 : 1, 'the server starts');
+		$starts ? $node->stop : like(slurp_file($node->logfile), qr/FATAL:  invalid page pd_lower 0 pd_upper 0 pd_special 0/, 'a page of zeroes was compared');
+	});
 }, conf => { allow_in_place_tablespaces => 'on' });
