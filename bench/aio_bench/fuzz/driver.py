@@ -108,7 +108,8 @@ class Driver:
         self.owners[session.number].now[name] = {}
 
     def running(self) -> str:
-        return "\n".join(f"s{session.number} runs {session.step}" for session in self.sessions if session.step)
+        """Returns what sessions run, or have run when they were lost."""
+        return "\n".join([f"s{session.number} runs {session.step}" for session in self.sessions if session.step] + [line for line in self.trail[-30:] if line.endswith("-- lost")])
 
     def fail(self, why: str) -> None:
         raise Failure(why)
