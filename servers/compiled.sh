@@ -186,7 +186,7 @@ provide_compiled() {
 	case $name in
 		*:*) say "$label: compiled from ${name#*:} (log: $log)" && from=("from ${name#*:}") ;;
 		*)
-			say "$name: compiled from Debian's source package (log: $log)"
+			say "$name: compiled from Debian's source package, once: three minutes of a processor (log: $log)"
 			major=$(server_column "$name" major)
 			provide_source_release "$major" "$(server_column "$name" suite)" || return 1
 			;;
