@@ -23,7 +23,7 @@ PLANS = {
     "bitmap": "enable_seqscan = off; SET enable_indexscan = off; SET enable_indexonlyscan = off; SET work_mem = '64kB'",
     "parallel": "enable_seqscan = on; SET enable_indexscan = off; SET max_parallel_workers_per_gather = 2; SET enable_bitmapscan = off; SET effective_io_concurrency = 3; SET io_combine_limit = 5",
 }
-UNNAMED = ("SELECT a.backend_type, a.wait_event_type, a.wait_event FROM pg_stat_activity a WHERE a.wait_event IS NOT NULL AND wait_event_type NOT IN ('Extension', 'InjectionPoint')"
+UNNAMED = ("SELECT a.backend_type, a.wait_event_type, a.wait_event FROM pg_stat_activity a WHERE a.wait_event IS NOT NULL AND wait_event_type NOT IN ('Extension', 'InjectionPoint') AND wait_event NOT LIKE 'test\\_aio%'"
                        " AND NOT EXISTS (SELECT FROM pg_wait_events w WHERE w.type = a.wait_event_type AND w.name = a.wait_event)")
 #: processes that are always there, where there are any
 SERVANTS = "('io worker', 'checkpointer', 'background writer', 'walwriter', 'walsummarizer', 'autovacuum launcher', 'logical replication launcher')"
