@@ -28,7 +28,7 @@ the oracles look for what it has left; no scenario mentions them.
 The methods of servers and sessions are in Session, Sessions, Tables, Reads, Required, Server and Counters, each with
 an example ("perldoc t/TestAio/Session.pm").
 TestAio exports the functions of Counters, Kernel and Tables, and switches strict, warnings and signatures on.  A test
-that wants more says "use" with TestAio::Recording or TestAio::Neighbours.
+that wants more says "use" with TestAio::Recording, TestAio::Pages or TestAio::Neighbours.
 
 for_each_io_method(io_methods, sub, ...) calls the sub with each server, which is also $aio, and ends the test;
 with_each_io_method(io_methods, sub, ...) does not end it.  Parameters of both:
