@@ -1,5 +1,7 @@
-# What VACUUM and ANALYZE cost, and what they leave in the catalogs.
+# What VACUUM and ANALYZE cost, and what they leave in the catalogs, the maps and the pages.
 use TestAio;
+use List::Util qw(max sum0);
+use TestAio::Pages;
 
 # The cost delay of VACUUM.  VACUUM charges for each page that it finds, reads or makes dirty, as
 # often as the server counts the page, and sleeps once the charges have reached the limit.  With all
@@ -136,6 +138,135 @@ sub analyze ($aio, $session, $t, $target, $pages)
 	like($report, qr/scanned $pages of 1200 pages/, 'VERBOSE reports the pages');
 	return $report;
 }
+
+# What VACUUM reports, and leaves in the catalogs, maps and indexes, is what it has done to the pages.
+my %columns = (btree => 'n', hash => 'n', gist => 'p', spgist => 'p', gin => 'a', brin => 'n');
+
+# The sums that the pages of a table before and after VACUUM make.
+sub done_to_pages ($before, $after)
+{
+	my %done = map { $_ => 0 } qw(removed remain frozen frozen_pages dead dead_pages visible all_frozen were_visible thawed);
+	my ($new, $block) = ([ $after->pages ], -1);
+	my $is_frozen = sub ($page, $item) { return $item->[1] == 1 && ((tuple($page, $item))[7] & 0x300) == 0x300 };
+	for my $old ($before->pages)
+	{
+		my $page = $new->[ ++$block ];
+		my @now = $page ? items($page) : ();
+		my %here = (frozen => 0, dead => 0);
+		for my $item (items($old))
+		{
+			my $now = shift @now // [ 0, 0, 0 ];
+			$done{removed}++ if $item->[1] == 1 && $now->[1] != 1;
+			$done{remain}++ if $now->[1] == 1;
+			$here{frozen}++ if $is_frozen->($page, $now) && !$is_frozen->($old, $item);
+			# a version that no index knows needs no line pointer
+			$here{dead}++ if $item->[1] && $now->[1] % 3 == 0 && !($item->[1] == 1 && (tuple($old, $item))[6] & 0x8000);
+		}
+		for my $what (sort keys %here) { $done{$what} += $here{$what}; $done{"${what}_pages"} += $here{$what} > 0 }
+		my ($was, $is) = map { $_->map_bits($block) } $before, $after;
+		$done{visible} += $is & 1 && !($was & 1);
+		$done{all_frozen} += $is & 2 && !($was & 2);
+		$done{were_visible} += $is & 2 && $was == 1;
+		$done{thawed} += grep { my ($xmax, $mask) = (tuple($page, $_))[ 1, 7 ]; ($mask & 0x300) != 0x300 || $xmax } $is & 2 ? normal($page) : ();
+	}
+	return \%done;
+}
+
+# Tests VACUUM of a table.
+sub vacuums_by_pages ($aio, $session, $t, $options)
+{
+	my @relations = ($t, map { $t =~ s/t$/$_/r } sort keys %columns);
+	my %before = map { $_ => TestAio::Pages->of($aio, $session, $_) } @relations;
+	my $report = vacuum($session, $options, $t);
+	my %after = map { $_ => TestAio::Pages->of($aio, $session, $_) } @relations;
+	my ($old, $new) = ($before{$t}, $after{$t});
+	my @pages = $new->pages;
+	my %done = %{ done_to_pages($old, $new) };
+	is($done{thawed}, 0, 'rows that are not frozen, on frozen pages');
+	my $cleanup = $options =~ /CLEANUP off/ ? 'have' : 'had';
+	for my $line (sprintf('pages: %d removed, %d remain, %d scanned', $old->pages - @pages, scalar @pages, scalar $old->pages), "tuples: $done{removed} removed, $done{remain} remain, 0 are dead",
+		"$done{frozen_pages} pages from table .* had $done{frozen} tuples frozen", "$done{dead_pages} pages from table .* $cleanup $done{dead} dead item identifiers",
+		"visibility map: $done{visible} pages set all-visible, $done{all_frozen} pages set all-frozen \\($done{were_visible} were all-visible")
+	{
+		like($report, qr/\b$line/, "$options: $line");
+	}
+	$session->gives("SELECT relpages, reltuples, relallvisible, n_live_tup, n_dead_tup FROM pg_class c JOIN pg_stat_all_tables s ON relid = c.oid WHERE c.oid = '$t'::regclass",
+		join('|', scalar @pages, $done{remain}, scalar(grep { $new->map_bits($_) & 1 } 0 .. $#pages), $done{remain}, 0), 'the catalogs');
+	# new pages and empty ones are free
+	is(join(' ', ($new->leaves)[ 0 .. @pages + 9 ]), join(' ', map({ my $free = (header($_))[4] ? free($_) - 4 : 8164; $free >= 8160 ? 255 : $free > 0 ? int $free / 32 : 0 } @pages), (0) x 10), 'the free space map');
+	my $changed = 0;
+	for my $relation (@relations)
+	{
+		my ($was, $is) = map { [ $_->{$relation}->pages ] } \%before, \%after;
+		$changed += grep { substr($was->[$_], 12) ne substr $is->[$_] // $was->[$_], 12 } 0 .. $#$was;
+		my $map = $after{$relation};
+		is(join(' ', map { ord substr $_, 28, 1 } $map->pages('fsm')), join(' ', (max($map->leaves)) x 3), "$relation: what is largest in the map") if $map->pages('fsm');
+		my ($kind) = $relation =~ /(\w+)$/;
+		next if $report !~ /index "$kind": pages: (\d+) in total, (\d+) newly deleted, (\d+) currently deleted, (\d+) reusable/;
+		is("$1, $4", join(', ', scalar @$is, scalar grep { $_ } $map->leaves), "$kind: pages, and those that the map has") if $kind ne 'brin';
+		if (my $deleted = { btree => 4, gist => 2 }->{$kind})
+		{
+			my ($were, $are) = map { scalar grep { (header($_))[4] && (special($_, 'x12 v'))[0] & $deleted } @$_[ 1 .. $#$_ ] } $was, $is;
+			is("$2, $3", ($are - $were) . ", $are", "$kind: pages that are deleted");
+		}
+		$session->gives("SELECT reltuples FROM pg_class WHERE oid = '$relation'::regclass", $done{remain}, "$kind: entries") if $kind =~ /btree|hash|gist/;
+		is(unpack('x32 d', $is->[0]), $done{remain}, 'hash: entries, by its first page') if $kind eq 'hash';
+		next if $kind ne 'gin';
+		my @entries = grep { !((special($_, 'x6 v'))[0] & 0x15) } @$is[ 1 .. $#$is ];
+		my $data = grep { ((special($_, 'x6 v'))[0] & 5) == 1 } @$is[ 1 .. $#$is ];
+		is(join(' ', unpack 'x48 V3 x4 q', $is->[0]), join(' ', scalar @$is, scalar @entries, $data, sum0(map { (special($_, 'x6 v'))[0] & 2 ? scalar items($_) : 0 } @entries)), 'gin: pages and entries, by its first page');
+	}
+	cmp_ok(reported($report, qr/reads, (\d+) dirtied/), '>=', $changed, "$changed pages have changed: made dirty");
+	return;
+}
+
+with_each_io_method('sync', sub {
+	$aio->scenario('by the bytes of the pages: %s', with('alice', sub ($alice, $kind) {
+		my $t = $kind eq 'TEMP' ? 't' : 'scenario.t';
+		$alice->note_temporary_tables if $kind eq 'TEMP';
+		$alice->sql("CREATE $kind TABLE $t (n int, p point, a int[], body text)" . ($kind eq 'TEMP' ? '' : ' WITH (autovacuum_enabled = off)'));
+		$alice->sql("INSERT INTO $t SELECT i, point(i, i), ARRAY[i], repeat('x', 30) FROM generate_series(0, 2299) i");
+		$alice->sql("CREATE INDEX $_ ON $t USING $_ ($columns{$_})") for sort keys %columns;
+		for my $step ([ 'INDEX_CLEANUP auto, TRUNCATE off' => "UPDATE $t SET body = 'y' WHERE n BETWEEN 40 AND 60" ],
+			[ 'INDEX_CLEANUP on, TRUNCATE off' => "DELETE FROM $t WHERE n BETWEEN 300 AND 1200 OR n = 2100; SELECT count(*) FROM $t" ],
+			[ 'FREEZE, INDEX_CLEANUP on, TRUNCATE off' => "DELETE FROM $t WHERE n BETWEEN 1300 AND 1700; SELECT grow_rel('$t', 2)" ],
+			[ 'INDEX_CLEANUP off, TRUNCATE on' => "DELETE FROM $t WHERE n > 1900 OR n = 7" ],
+			[ 'INDEX_CLEANUP on, TRUNCATE on' => "DELETE FROM $t WHERE n = 9" ])
+		{
+			my ($options, $change) = @$step;
+			$alice->sql("$change; SELECT pg_stat_force_next_flush()");
+			use_up_xids($aio, 10);
+			vacuums_by_pages($aio, $alice, $t, $options);
+		}
+		$alice->gives("SELECT pg_relation_size('$t') / 8192 < 35", 't', 'the table is cut off at last');
+	}), each => [ '', 'TEMP' ]);
+
+	# each page that is read is an occasion to sleep, and to be cancelled
+	$aio->scenario('sleeps between the pages of an index: %s', with('alice', sub ($alice, $kind) {
+		my $t = 'scenario.s';
+		$aio->sql("CREATE TABLE $t (n int, p point, a int[]) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT i, point(i, i), ARRAY(SELECT generate_series(i * 60, i * 60 + 59)) FROM generate_series(1, 300) i;"
+			  . "CREATE INDEX s_i ON $t USING $kind ($columns{$kind})" . ($kind eq 'gin' ? '' : ' WITH (fillfactor = 10)') . "; DELETE FROM $t WHERE n % 2 = 0");
+		$alice->sql('SET vacuum_cost_limit = 1; SET vacuum_cost_page_hit = 1; SET vacuum_cost_delay = 0.001');
+		my @sleeps = calls_of($aio, $alice->pid, '?nanosleep,?clock_nanosleep', sub { $alice->sql("VACUUM (INDEX_CLEANUP on) $t") });
+		my ($of_table, $of_index) = split /\|/, $aio->sql("SELECT pg_relation_size('$t') / 8192, pg_relation_size('scenario.s_i') / 8192");
+		cmp_ok(scalar @sleeps, '>=', 2 * $of_table + 0.8 * $of_index, "$of_table pages, and $of_index of the index");
+	}), each => [ grep { $_ ne 'brin' } sort keys %columns ], skip => no_strace());
+
+	# of the pinned page, and of others; so few rows a page that a scan does not prune it
+	$aio->scenario('rows that stay, %s', with('alice bob', sub ($alice, $bob, $, $removed, $recent, $missed) {
+		my $t = 'scenario.r';
+		$aio->sql("CREATE TABLE $t (n int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT i, repeat('x', 1160) FROM generate_series(0, 99) i; CREATE INDEX ON $t (n); VACUUM $t");
+		my @statements = ([ $bob, 'BEGIN ISOLATION LEVEL ' . ($recent ? 'REPEATABLE READ' : 'READ COMMITTED') . "; DECLARE c CURSOR FOR SELECT n FROM $t WHERE ctid >= '(1,0)'; MOVE 1 FROM c" ], [ $aio, "DELETE FROM $t WHERE n IN (7, 8, 52, 53, 54)" ]);
+		for my $statement ($recent ? @statements : reverse @statements) { $statement->[0]->sql($statement->[1]) }
+		$alice->notices;
+		$alice->sql("VACUUM (INDEX_CLEANUP on, TRUNCATE off, VERBOSE) $t; SELECT pg_stat_force_next_flush()");
+		my $report = join "\n", $alice->notices;
+		like($report, qr/tuples: $removed removed, ${\(100 - $removed)} remain, $recent are dead but not yet removable/, 'what is reported');
+		is($report =~ /tuples missed: (\d+) dead from 1 pages/ ? $1 : 0, $missed, 'rows missed');
+		$aio->gives("SELECT n_live_tup, n_dead_tup FROM pg_stat_all_tables WHERE relid = '$t'::regclass", '95|' . ($recent + $missed), 'rows that are counted');
+		$bob->sql('ROLLBACK');
+	}), each => [ [ 'for a snapshot', 0, 5, 0 ], [ 'since the page is pinned', 3, 0, 2 ] ]);
+});
 
 for_each_io_method('io_uring; long: all', sub {
 	# relfrozenxid is not younger than any row that is not frozen, whichever pages VACUUM skips: rows on
