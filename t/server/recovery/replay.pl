@@ -1,6 +1,9 @@
 # What the scripts of t/recordings write is replayed after a crash, from the first record on.  The server compares
 # each block with the one that the session left (wal_consistency_checking), and all rows and indexes are as they were.
 use TestAio;
+use Digest::MD5 qw(md5_hex);
+use List::Util qw(max min);
+use TestAio::Pages;
 use TestAio::Recording;
 
 # Runs a script in a schema of its own, without its checkpoints.
@@ -57,33 +60,11 @@ with_each_io_method('long: sync', sub {
 	conf => { wal_consistency_checking => 'all', shared_buffers => '64MB', max_wal_size => '1GB' });
 
 # Replay of WAL that the files have seen before, truncations included; what a standby keeps, and counts, of
-# what it replays; a free space map of blocks that are not there.  Guards server commits 23b25586dc,
+# what it replays; a free space map of blocks that are not there; each file of a standby, and after a crash.  Guards server commits 23b25586dc,
 # 8c8f7b199d, b4c1b2be30, 9358297431 and f4694e0f35.
 
 # The rows and the sizes of tables.
 sub contents_of { return join ' UNION ALL ', map { "SELECT '$_', count(*), sum(blk), count(*) FILTER (WHERE body = proof('$_', blk, 0)), pg_relation_size('$_') / 8192 FROM $_" } @_ }
-
-# Makes tables of 75 pages that shrink to these sizes and grow after a checkpoint.  Between, pages change that
-# recovery does not get as images.  Returns the tables.
-my %sizes = (t => [ 50, 30, 45, 15 ], u => [ 45, 70, 22, 30 ], v => [ 35, 10, 20 ], w => [ 55, 150, 10 ]);
-
-sub shrink_and_grow ($aio)
-{
-	my @tables = map { $aio->table($_, 75, changes => 1) } sort keys %sizes;
-	$aio->sql('CHECKPOINT');
-	for my $t (@tables)
-	{
-		my $last = 75;
-		for my $size (@{ $sizes{ substr $t, -1 } })
-		{
-			$aio->sql($size > $last
-				? "CALL add_pages('$t', $last, ${\($size - 1)}); UPDATE $t SET gen = gen WHERE blk % 3 = 0 AND blk > 12; VACUUM (TRUNCATE off) $t"
-				: "DELETE FROM $t WHERE (ctid::text::point)[0] >= $size OR blk >= $size; VACUUM (TRUNCATE on) $t; SELECT FROM $t WHERE blk % 4 = 1 FOR UPDATE");
-			$last = $aio->sql("SELECT pg_relation_size('$t') / 8192");
-		}
-	}
-	return @tables;
-}
 
 # Makes tables of 75 pages, empty from some block on but for the last rows that are given, and truncates them to
 # one of these after the other, after a restart point of the standby.  Nothing but truncations names the empty
@@ -111,26 +92,80 @@ sub truncate_by_and_by ($aio, $standby)
 	return @tables;
 }
 
-# Test: the tables have the same rows as on the server, and what comes next, too.
-sub agrees ($aio, $other, @tables)
+# Each relation of the scenario: its name, file, kind and persistence.
+sub relations ($aio)
+{
+	return map { [ split /\|/ ] } split /\n/, $aio->sql(q{WITH r AS (SELECT oid, reltoastrelid FROM pg_class WHERE relnamespace = 'scenario'::regnamespace)
+		SELECT c.oid::regclass, pg_relation_filepath(c.oid), coalesce(amname, 'heap'), relpersistence FROM pg_class c LEFT JOIN pg_am a ON a.oid = relam WHERE relkind NOT IN ('S', 'v')
+			AND (c.oid IN (SELECT unnest(ARRAY[oid, reltoastrelid]) FROM r) OR c.oid IN (SELECT indexrelid FROM pg_index JOIN r ON indrelid = reltoastrelid)) ORDER BY 1});
+}
+
+# The forks that the WAL makes, and where in a page is what it makes.
+sub forks ($persistence) { return $persistence eq 'u' ? (init => 10) : (main => 10, vm => 24) }
+
+# Test: after a checkpoint, the files of relations have what the buffers have.
+sub is_written ($server, @relations)
+{
+	my (@blocks, @sums);
+	for my $relation (@relations)
+	{
+		my $files = TestAio::Pages->in_file($server->node->data_dir . "/$relation->[1]");
+		# a page may be new on disk, and the map of free space has where to search next
+		my %from = (forks($relation->[3]), $relation->[3] eq 'u' ? () : (fsm => 28));
+		for my $fork (sort keys %from)
+		{
+			my @pages = $files->pages($fork);
+			push @blocks, map { "('$relation->[0]', '$fork', $_, $from{$fork} + 1)" } grep { $fork =~ /fsm|vm/ || $pages[$_] =~ /[^\0]/ } 0 .. $#pages;
+			push @sums, map { $fork =~ /fsm|vm/ || /[^\0]/ ? md5_hex(substr $_, $from{$fork}) : () } @pages;
+		}
+	}
+	my @cached = split /\n/, $server->sql("SELECT md5(substring(get_raw_page(r, f, b) FROM o)) FROM (VALUES ${\join ', ', @blocks}) v (r, f, b, o)");
+	return is(join(' ', @blocks[ grep { $cached[$_] ne $sums[$_] } 0 .. $#blocks ]), '', 'files have what the buffers have: ' . @blocks . ' blocks');
+}
+
+# Test: two servers have the same files of relations, but for hints.
+sub same_files ($aio, $standby, $name)
 {
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
-	my $query = contents_of(@tables);
-	$aio->sql("CALL add_pages('$_', 500, 530)") for @tables;
-	my $expected = $aio->sql($query);
-	$aio->replayed_by($other) if $other != $aio;
-	return $other->gives($query, $expected, 'further rows');
+	my @relations = relations($aio);
+	for my $server ($aio, $standby)
+	{
+		$server->sql('CHECKPOINT');
+		$aio->replayed_by($standby);
+		is_written($server, @relations);
+	}
+	my @wrong;
+	for my $relation (@relations)
+	{
+		my ($of, $path, $kind, $persistence) = @$relation;
+		my @both = map { TestAio::Pages->in_file($_->node->data_dir . "/$path") } $aio, $standby;
+		my %forks = forks($persistence);
+		for my $fork (sort keys %forks)
+		{
+			my ($here, $there) = map { [ $_->pages($fork) ] } @both;
+			# the WAL need not have pages at the end that have nothing; SP-GiST's first page names pages that were used last
+			for my $pages ($fork eq 'init' ? () : ($here, $there)) { pop @$pages while @$pages && substr($pages->[-1], 24) !~ /[^\0]/ }
+			push @wrong, "$of $fork: " . @$here . ' and ' . @$there . ' blocks' if @$here != @$there;
+			for my $block (($kind eq 'spgist' ? 1 : 0) .. min($#$here, $#$there))
+			{
+				my @pages = map { $_->[$block] } $here, $there;
+				my @masked = map { masked($_, $fork eq 'vm' ? '' : $kind) } @pages;
+				my @lsn = map { $kind eq 'heap' || $fork eq 'init' ? (header($_))[0] : 0 } @pages;
+				push @wrong, "$of $fork $block" if $masked[0] ne $masked[1] || $lsn[0] != $lsn[1];
+			}
+		}
+		push @wrong, "$of: is on the standby" if $persistence eq 'u' && $both[1]->pages;
+		# of a table that has been cut off, the map has no space beyond the end, and knows what is largest
+		for my $files (grep { $of =~ /cut$/ && $_->pages('fsm') } @both)
+		{
+			my @leaves = $files->leaves;
+			push @wrong, "$of: the free space map" if grep({ $_ } @leaves[ scalar($files->pages) .. $#leaves ]) || grep { ord(substr $_, 28, 1) != max(@leaves) } $files->pages('fsm');
+		}
+	}
+	return is(join("\n", @wrong), '', "$name: the same files");
 }
 
 for_each_io_method('worker; long: all', sub {
-	$aio->scenario('recovery', sub {
-		my @tables = shrink_and_grow($aio);
-		my $expected = $aio->sql(contents_of(@tables));
-		$aio->recovers;
-		$aio->gives(contents_of(@tables), $expected, 'the rows');
-		agrees($aio, $aio, @tables);
-	}, dies => 1, skip => only_long());
-
 	# the map may be older than the file: it names blocks that are not there
 	$aio->scenario('a map of blocks that are not there', with('alice', 60, sub ($alice, $t) {
 		$aio->sql("DELETE FROM $t WHERE blk >= 20; VACUUM (TRUNCATE off) $t; CHECKPOINT");
@@ -146,6 +181,7 @@ for_each_io_method('worker; long: all', sub {
 	}), dies => 1);
 
 	my $no_map = $aio->lacks('pg_freespacemap');
+	my $no_inspect = $aio->lacks('pageinspect') // $aio->lacks('pg_visibility');
 	$aio->node->backup('b');
 	my $standby = TestAio::Server->of_backup($aio, 'b');
 
@@ -161,7 +197,9 @@ for_each_io_method('worker; long: all', sub {
 		$standby->start_again;
 		$aio->replayed_by($standby);
 		$standby->gives($query, $expected, 'the rows after another replay');
-		agrees($aio, $standby, @tables);
+		$aio->sql("CALL add_pages('$_', 500, 530)") for @tables;
+		$aio->replayed_by($standby);
+		$standby->gives($query, $aio->sql($query), 'further rows');
 		unlike($standby->log_text($size), qr/startup (?:ERROR|FATAL)|PANIC|TRAP/, 'replay goes well');
 	}, dies => 1);
 
@@ -239,6 +277,66 @@ for_each_io_method('worker; long: all', sub {
 		is_between($drop->(), 0, $before * 1.2, "bytes of the startup process, $before before");
 	}, log => qr/LOG:  /);
 
+	# each kind of relation, changed in each way, while the standby replays; then the same after a crash
+	$aio->scenario('each file is the same on the standby, and after a crash', sub {
+		my %of = (btree => 'n', hash => 'n', gist => 'p', spgist => 'p', gin => 'a', brin => 'n');
+		my $insert = sub ($t, $from, $to) { $aio->sql("INSERT INTO scenario.$t SELECT i, point(i, i), ARRAY[i, i % 10 - 100], repeat('x', CASE WHEN i % 100 = 7 THEN 3000 ELSE 40 END) FROM generate_series($from, $to) i") };
+		$aio->sql($_) for 'SET allow_in_place_tablespaces = on', "CREATE TABLESPACE in_place LOCATION ''";
+		for my $t ('t', 'u')
+		{
+			$aio->sql('CREATE ' . ($t eq 'u' ? 'UNLOGGED' : '') . " TABLE scenario.$t (n int, p point, a int[], body text STORAGE EXTERNAL) WITH (autovacuum_enabled = off)");
+			$insert->($t, 0, 999);
+			$aio->sql("CREATE INDEX ON scenario.$t USING $_ ($of{$_})") for sort keys %of;
+		}
+		$aio->sql('CREATE TABLE scenario.cut AS SELECT i, repeat(\'x\', 500) FROM generate_series(1, 700) i; CREATE MATERIALIZED VIEW scenario.m AS SELECT n, p FROM scenario.t');
+		$aio->sql('VACUUM scenario.t, scenario.u, scenario.cut');
+		same_files($aio, $standby, 'new');
+
+		# an empty page at the end, as an INSERT leaves that fails
+		my $block = $aio->sql("SELECT pg_relation_size('scenario.cut') / 8192");
+		$aio->sql("SELECT grow_rel('scenario.cut', 1); CHECKPOINT; SELECT evict_rel('scenario.cut')");
+		$aio->overwrite($aio->file_of('scenario.cut'), $block * 8192, pack 'x12 v4 x8172', 24, 8192, 8192, 8196);
+		$aio->sql($_) for "SELECT modify_rel_block('scenario.cut', $block)", 'VACUUM (TRUNCATE off) scenario.cut', "SELECT evict_rel('scenario.cut')";
+		$aio->gives("SELECT all_visible, all_frozen, pd_all_visible FROM pg_visibility('scenario.cut', $block)", 't|t|t', 'an empty page is visible to all');
+
+		my $do = sub { ref $_ ? $_->() : $aio->sql($_) for map { ref ? $_ : split /; / } @_ };
+		my @ways = ('DELETE FROM scenario.t WHERE n BETWEEN 100 AND 600', 'VACUUM (INDEX_CLEANUP on, TRUNCATE off) scenario.t', sub { $insert->('t', 2000, 2900) }, 'UPDATE scenario.t SET body = left(body, 10) WHERE n % 9 = 1', 'UPDATE scenario.t SET n = -n WHERE n % 11 = 1',
+			'SELECT count(*) FROM (SELECT FROM scenario.t WHERE n % 17 = 1 FOR UPDATE) s', 'DELETE FROM scenario.t WHERE n > 2500', 'VACUUM (FREEZE, INDEX_CLEANUP on) scenario.t',
+			'REFRESH MATERIALIZED VIEW scenario.m', 'DELETE FROM scenario.cut WHERE i > 200 OR i % 40 = 0', 'VACUUM (FREEZE, TRUNCATE off) scenario.cut; CHECKPOINT; VACUUM scenario.cut', 'DELETE FROM scenario.t WHERE n % 7 = 1; VACUUM (TRUNCATE off) scenario.t');
+		$do->(@ways);
+		same_files($aio, $standby, 'changed');
+
+		# the standby has yet to write pages of the database that is copied
+		$aio->end_sessions;
+		$aio->sql($_) for 'UPDATE scenario.t SET n = n + 1 WHERE n < 50', 'CREATE DATABASE copied TEMPLATE postgres STRATEGY file_copy', 'CREATE DATABASE logged TEMPLATE postgres STRATEGY wal_log';
+		$aio->replayed_by($standby);
+		my $carol = $standby->session('carol', dbname => 'copied');
+		$carol->gives('SELECT sum(n) FROM scenario.t', $aio->sql('SELECT sum(n) FROM scenario.t'), 'a copied database on the standby: the rows');
+		my $size = $standby->log_size;
+		$do->('DROP DATABASE copied', 'DROP DATABASE logged');
+		$aio->replayed_by($standby);
+		$carol->starts('SELECT 1')->wait_for_end;
+		ok($carol->has_gone, 'an idle session goes with its database');
+		$standby->end_session($carol);
+		$do->('ALTER TABLE scenario.u SET TABLESPACE in_place', 'ALTER TABLE scenario.t SET TABLESPACE in_place', 'ALTER INDEX scenario.u_a_idx SET TABLESPACE in_place');
+		# the first change after a checkpoint is a whole page, of which replay has nothing else
+		$do->('CHECKPOINT', map { "$_ BETWEEN 2000 AND 2020" } 'DELETE FROM scenario.t WHERE n', 'UPDATE scenario.t SET n = n WHERE n - 100', 'UPDATE scenario.t SET body = NULL WHERE n - 200');
+		same_files($aio, $standby, 'moved');
+		unlike($standby->log_text($size), qr/ERROR|PANIC|could not|TRAP/, 'and nothing is wrong');
+
+		$do->(@ways, 'CHECKPOINT', @ways[ 0 .. 4 ], 'VACUUM scenario.u');
+		$aio->replayed_by($standby);
+		my @unlogged = map { $_->[3] eq 'u' ? $aio->node->data_dir . "/$_->[1]" : () } relations($aio);
+		PostgreSQL::Test::Utils::append_to_file($_, 'x') for map { ("$_.1", "${_}_fsm.1") } @unlogged;
+		$aio->recovers;
+		my %files = map { my $files = TestAio::Pages->in_file($_); join('', $files->pages) eq join('', $files->pages('init')) ? () : ($_ => 1), map { $_ => 1 } grep { !/_init$/ } glob "${_}[._]*" } @unlogged;
+		is(join(' ', sort keys %files), '', @unlogged . ' unlogged relations are as when they were new');
+		same_files($aio, $standby, 'after a crash');
+		$_->gives("SELECT (SELECT count(*) FROM pg_check_frozen('scenario.t')), (SELECT count(*) FROM pg_check_visible('scenario.t'))", '0|0', 'the visibility map is right') for $aio, $standby;
+		$standby->check_log(qr/client backend carol FATAL:  terminating connection due to conflict with recovery|walreceiver FATAL:  (?:could not receive data from WAL stream|streaming replication receiver \S+ could not connect)/);
+		$aio->sql('DROP TABLE scenario.t, scenario.u CASCADE; DROP TABLESPACE in_place');
+	}, dies => 1, skip => $no_inspect);
+
 	# Recovery makes them anew from the init forks, which replay or a checkpoint has written.  The indexes, and what
 	# each finds of 2000 rows.
 	my %indexes = (
@@ -260,4 +358,4 @@ for_each_io_method('worker; long: all', sub {
 			$server->gives("SET enable_seqscan = off; SELECT count(*) FROM scenario.u WHERE $indexes{$_}[0]; RESET enable_seqscan", $indexes{$_}[1], "by the index: $_") for sort keys %indexes;
 		}
 	}, dies => 1);
-}, streaming => 1, conf => { summarize_wal => 'on', wal_receiver_status_interval => '1s' });
+}, streaming => 1, conf => { summarize_wal => 'on', wal_receiver_status_interval => '1s', fsync => 'on' }, no_data_checksums => 1);
