@@ -44,6 +44,19 @@ with_each_io_method('sync; long: all', sub {
 		is($aio->cached($t), '', 'no block of the main fork');
 	}));
 
+	$aio->scenario('of the fork that is named, mode %s', with('alice', 40, sub ($alice, $t, $mode) {
+		my $file = $alice->sql("SELECT pg_relation_filenode('$t')");
+		for my $fork (qw(main fsm vm))
+		{
+			my $blocks = $alice->sql("SELECT pg_relation_size('$t', '$fork') / 8192");
+			$aio->evict($t);
+			my %asked;
+			m{/$file(?:_(\w+))?>, (?:\[?.*, )?(\d+)(?:, (\d+), POSIX|\)\s+= (\d+)$)} and $asked{ $1 // 'main' } += ($4 // 0) + ($_ =~ /^fadvise64\([^,]+, \d+, (\d+)/ ? $1 : 0)
+			  for calls_of($aio, $alice->pid, 'pread64,preadv,fadvise64', sub { $alice->gives("SELECT pg_prewarm('$t', '$mode', '$fork')", $blocks, "$mode: $fork") });
+			is(join(' ', map { "$_ $asked{$_}" } sort keys %asked), "$fork ${\(8192 * $blocks)}", 'bytes');
+		}
+	}), each => [qw(buffer read prefetch)], skip => no_strace());
+
 	$aio->scenario('privileges', with('alice', 20, sub ($alice, $t) {
 		$aio->sql("CREATE INDEX t_i ON $t (blk); CREATE ROLE reader; GRANT USAGE ON SCHEMA scenario TO reader; GRANT EXECUTE ON FUNCTION pg_prewarm TO reader");
 		$alice->sql('SET ROLE reader');
@@ -239,6 +252,21 @@ for_each_io_method('worker', sub {
 		}
 		cmp_ok(scalar @functions, '>=', 1, join ' ', @functions);
 	}), skip => $aio->lacks('pg_buffercache') // ($aio->major < 19 ? only_long() : undef));
+
+	# the first line pointer of a page: where it points to, its flags (2: redirected) and a length
+	$aio->scenario('what amcheck says of line pointers', with('alice', sub ($alice) {
+		my $t = 'scenario.l';
+		$aio->sql("CREATE TABLE $t (n int) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT generate_series(1, 4); DELETE FROM $t WHERE n = 3; VACUUM $t; SELECT evict_rel('$t')");
+		my $file = $aio->file_of($t);
+		for my $case ([ 0, 2, 0, 'precedes minimum offset 1' ], [ 4, 2, 0, 'points to a non-heap-only tuple at offset 4' ], [ 5, 2, 0, 'offset 5 exceeds maximum offset 4' ], [ 3, 2, 0, 'points to an unused item' ], [ 1, 2, 0, 'points to another redirected' ],
+			[ 8180, 1, 28, 'not maximally aligned' ], [ 8160, 1, 23, 'less than the minimum' ], [ 8160, 1, 33, 'ends beyond maximum page offset 8192' ])
+		{
+			my ($offset, $flags, $length, $says) = @$case;
+			$aio->overwrite($file, 24, pack 'V', $offset | $flags << 15 | $length << 17);
+			$aio->sql("SELECT modify_rel_block('$t', 0)");
+			like($alice->sql("SELECT string_agg(msg, ',') FROM verify_heapam('$t') WHERE offnum = 1"), qr/$says/, $says);
+		}
+	}), skip => $aio->lacks('amcheck'));
 
 	# a stream that is left before its end
 	$aio->scenario('amcheck ends at the first corruption', with('alice', 60, changes => 1, sub ($alice, $t, $first, @bad) {

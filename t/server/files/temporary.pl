@@ -21,6 +21,29 @@ with_each_io_method('worker', sub {
 		is($files->(), 0, 'goes with the session');
 	}));
 
+	# whoever counts it: the directory, the log, the database's statistics, EXPLAIN, and the limit
+	$aio->scenario('the size of a file', with('alice', sub ($alice) {
+		$alice->sql("SET work_mem = '64kB'; SET log_temp_files = 0; SET client_min_messages = log");
+		my $hold = 'BEGIN; DECLARE c CURSOR WITH HOLD FOR SELECT generate_series(1, 20001); COMMIT';
+		$alice->sql($hold);
+		my $written = $aio->sql('SELECT max(size) FROM pg_ls_tmpdir()');
+		$alice->notices;
+		my ($files, $size) = split m{/}, $aio->change_during("SELECT temp_files, temp_bytes FROM pg_stat_database WHERE datname = 'postgres'", sub { $alice->sql('CLOSE c') }, $alice);
+		is_between($size, $written + 1, $written + 8191, "pg_stat_database: $files file, and bytes, the last of which are written last");
+		is(join(' ', map { /size (\d+)/ } $alice->notices), $size, 'the log');
+		# what fails when a file is closed does not fail the session
+		$alice->sql($hold);
+		while_injected($alice->pid, 'close:error=EIO:when=1', undef, sub { $alice->sql('CLOSE c') }) if !no_strace();
+		my $plan = explained($alice, 'BUFFERS', my $scan = 'SELECT count(*) FROM generate_series(1, 20001)');
+		is($plan->{'Temp Read Blocks'}, $plan->{'Temp Written Blocks'}, 'each block is written and read once');
+		my $kilobytes = 8 * $plan->{'Temp Written Blocks'};
+		for my $limit ($kilobytes, $kilobytes - 16)
+		{
+			$alice->sql("SET temp_file_limit = $limit");
+			$limit == $kilobytes ? $alice->gives($scan, 20001, "a limit of $limit kB") : $alice->fails($scan, '53400', qr/temporary file size exceeds "temp_file_limit"/, "a limit of $limit kB") for 1 .. 3;
+		}
+	}), log => qr/alice (?:LOG:  temporary file|LOG:  could not close file|ERROR:  temporary file size)/);
+
 	# nothing takes it for the end of the file
 	my $rows = 'SELECT i FROM generate_series(1, 20000) i';
 	my %spills = (
