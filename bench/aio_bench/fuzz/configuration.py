@@ -87,6 +87,9 @@ def draw_settings(random: Random, method: str) -> dict[str, str]:
     settings = FIXED | drawn | {"io_method": method}
     if settings.get("pg_prewarm.autoprewarm"):
         settings["shared_preload_libraries"] = "test_aio, pg_prewarm"
+    # most often, for a crash would end the run (consistency-check-new-page)
+    if settings.get("wal_consistency_checking") and random.random() < 0.9:
+        settings["full_page_writes"] = "on"
     if random.random() < 0.25:
         settings |= {"wal_level": "minimal", "max_wal_senders": "0"}
     elif random.random() < 0.5:
