@@ -29,9 +29,9 @@ PG_FUNCTION_INFO_V1(buffer_create_toy);
  */
 #define PIN_PATIENCE (500 * NS_PER_MS)
 #define IO_PATIENCE (10 * NS_PER_S)
+#define PIN_LOOK_EVERY 5		/* milliseconds */
 
-/* how often to look again, in milliseconds */
-#define PIN_LOOK_EVERY 5
+static IoTime last_aio;			/* others who waited for it have pins, too */
 
 typedef enum Eviction
 {
@@ -62,7 +62,7 @@ wait_for_buffer_aio(PgAioWaitRef *iow)
 		return false;
 
 	pgaio_wref_wait(iow);
-
+	last_aio = io_now();
 	return true;
 }
 
@@ -136,7 +136,7 @@ wait_for_others(Eviction outcome, IoTime begin)
 {
 	IoTime		patience = outcome == BLOCK_IN_IO ? IO_PATIENCE : outcome == BLOCK_PINNED ? PIN_PATIENCE : 0;
 
-	if (io_now() - begin >= patience)
+	if (io_now() - Max(begin, last_aio) >= patience)
 		return false;
 
 	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,

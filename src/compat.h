@@ -56,9 +56,8 @@ buffer_header_unlock(BufferDesc *desc, BufferState state,
 }
 
 /*
- * Claims the I/O on a buffer, as the server does before it reads or writes, unless there
- * is nothing to do, or another process has the I/O in progress and "wait" is false.  18
- * does not tell the two apart, but the buffer does, afterwards.
+ * Claims the I/O on a buffer, as the server does before it reads or writes.  18 does not
+ * tell whether it is done or is in progress, but the buffer does, afterwards.
  */
 #if PG_VERSION_NUM >= 190000
 #define start_buffer_io(buffer, for_input, wait) StartBufferIO(buffer, for_input, wait, NULL)
@@ -78,7 +77,8 @@ start_buffer_io(Buffer buffer, bool for_input, bool wait)
 
 	if (local ? StartLocalBufferIO(desc, for_input, !wait) : StartBufferIO(desc, for_input, !wait))
 		return BUFFER_IO_READY_FOR_IO;
-	return !wait && (buffer_state_read(desc) & BM_IO_IN_PROGRESS) ? BUFFER_IO_IN_PROGRESS : BUFFER_IO_ALREADY_DONE;
+	return !wait && (local ? pgaio_wref_valid(&desc->io_wref) : (buffer_state_read(desc) & BM_IO_IN_PROGRESS) != 0) ?
+		BUFFER_IO_IN_PROGRESS : BUFFER_IO_ALREADY_DONE;
 }
 #endif
 

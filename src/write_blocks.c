@@ -16,6 +16,12 @@ prepare_buffers(Relation rel, BlockNumber first, const Buffer *buffers, int nblo
 {
 	XLogRecPtr	lsn = InvalidXLogRecPtr;
 
+	/* before there are locks, so that readers do not wait for it */
+	for (int i = 0; i < nblocks; i++)
+		lsn = Max(lsn, BufferGetLSNAtomic(buffers[i]));
+	if (RelationIsPermanent(rel))
+		XLogFlush(lsn);
+
 	for (int i = 0; i < nblocks; i++)
 	{
 		BufferDesc *desc = get_buffer_descriptor(buffers[i]);
@@ -27,11 +33,10 @@ prepare_buffers(Relation rel, BlockNumber first, const Buffer *buffers, int nblo
 						   first + i, RelationGetRelationName(rel)));
 		MarkBufferDirty(buffers[i]);
 		buffer_header_unlock(desc, LockBufHdr(desc), 0, BM_JUST_DIRTIED, 0);
-		lsn = Max(lsn, PageGetLSN(BufferGetPage(buffers[i])));
+		if (RelationIsPermanent(rel))
+			XLogFlush(PageGetLSN(BufferGetPage(buffers[i])));
 		PageSetChecksum(BufferGetPage(buffers[i]), first + i);
 	}
-	if (RelationIsPermanent(rel))
-		XLogFlush(lsn);
 }
 
 /* Stages one write of buffers, which must stay as they are until it has ended. */

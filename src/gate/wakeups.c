@@ -99,15 +99,15 @@ wait_for_wake(void)
 			ereport(LOG_SERVER_ONLY,
 					errmsg("the wakeup of process %d was held for too long", MyProcPid),
 					errdetail("It goes on now, after the \"test_aio.hold_timeout\" of the session that holds the wakeups."));
-			return;
 		}
-		if (left <= 0)
+		else if (left <= 0)
 		{
 			LWLockAcquire(gate->lock, LW_EXCLUSIVE);
 			gate_lose_patience(gate->wakeups_settings.made);
 			LWLockRelease(gate->lock);
-			return;
 		}
+		if (left <= 0)
+			return;
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_EXIT_ON_PM_DEATH | WL_TIMEOUT,
 						 Min(left, LOOK_EVERY) / NS_PER_MS + 1,
 						 gate->wait_event_held_wakeup);

@@ -11,8 +11,7 @@
 #include <execinfo.h>
 #endif
 
-/* how much of the stack to look at: a stream's wait is at most so deep */
-#define MAX_STACK 24
+#define MAX_STACK 24			/* a stream's wait is at most so deep */
 
 /* how many traced reads of this process are not yet submitted */
 static int	nstaged;

@@ -30,8 +30,7 @@ typedef struct TraceWait
 	int			pid;
 	IoTime		start;
 	IoTime		length;			/* < 0: not over, or ended by an error */
-	const char *call;			/* of a read stream, in our static memory; or
-								 * NULL */
+	const char *call;			/* of a read stream, or NULL; static */
 } TraceWait;
 
 /* What every read writes to comes first, to keep that in few cache lines. */

@@ -83,6 +83,13 @@ with_each_io_method('io_uring; long: all', sub {
 		$bob->gives("SELECT buffer_start_io($b, true, $_)", 'ALREADY_DONE', "hears that all is done, with wait $_") for qw(false true);
 	}));
 
+	$aio->scenario('a local buffer that is being read', with('alice', sub ($alice) {
+		my $own = $aio->table('own', 4, kind => 'TEMP', session => $alice);
+		my $b = $alice->sql("SELECT io_hold('$own'), evict_rel('$own')") && $alice->sql("SELECT buf[1] FROM start_read_buffers('$own', 0, 1)");
+		$alice->gives("SELECT buffer_start_io($b, true, false)", 'IN_PROGRESS', 'hears of it');
+		$alice->sql('SELECT io_hold_end(), io_release_all()');
+	}), skip => $aio->lacks('gate') // ($aio->method eq 'sync' ? 'with sync, StartReadBuffers() starts nothing' : undef));
+
 	$aio->scenario('as many as there may be', with('alice', 300, sub ($alice, $t) {
 		$alice->gives("SELECT count(*) FROM generate_series(0, 63) n WHERE buffer_call_start_io(buffer_create_toy('$t', n), true, true)", 64, 'starts');
 		$alice->fails("SELECT buffer_call_start_io(buffer_create_toy('$t', 64), true, true)", '53400', qr/at most 64/i, 'no more');

@@ -235,6 +235,16 @@ with_each_io_method('io_uring; long: all', sub {
 		});
 	}), leaves => 'nothing');
 
+	# longer than it waits for pins, which those have for a moment who waited for the same read
+	$aio->scenario('evict_rel() of a block whose read was held', with('alice bob carol', 20, sub ($alice, $bob, $carol, $t) {
+		$carol->sql("SET test_aio.hold_timeout = '700ms'; SELECT io_hold('$t', 3)");
+		$bob->starts("SELECT count(*) FROM $t");
+		$aio->io_held_count(1);
+		$alice->sql("SELECT evict_rel('$t')");
+		$bob->returns(20, 'all rows');
+		$carol->sql('SELECT io_hold_end()');
+	}), log => $aio->hold_expired);
+
 	$aio->scenario('connecting while catalogs are held', with('', 2, sub ($t) {
 		my ($alice) = $aio->sessions('alice');
 		$alice->sql('SET test_aio.hold_timeout = 100');
