@@ -75,11 +75,18 @@ configure_server() {
 
 # What the suite, the explorer, the mutants and the lab use of a server.
 parts_used=(
-	src/include src/port src/common src/backend src/backend/snowball src/backend/replication/libpqwalreceiver
+	src/include src/port src/common src/backend src/backend/utils/mb/conversion_procs src/backend/snowball
+	src/backend/replication/{libpqwalreceiver,pgoutput}
 	src/timezone src/interfaces/libpq src/fe_utils src/pl/plpgsql/src
 	src/bin/{initdb,pg_basebackup,pg_checksums,pg_config,pg_controldata,pg_ctl,pg_resetwal,pg_waldump,pgbench,psql}
 	src/test/{regress,perl} src/makefiles config
 	contrib/{amcheck,bloom,pageinspect,pg_buffercache,pg_freespacemap,pg_prewarm,pg_visibility,pg_walinspect,pgstattuple}
+)
+
+# Of these directories the suite does not need fast code, and to compile them takes long.
+slow_to_compile=(
+	access/{brin,gin,gist,hash,spgist} backup commands libpq optimizer/geqo regex replication rewrite
+	statistics tsearch utils/adt utils/misc
 )
 
 # Compiles and installs the parts that this version has, by one make, which keeps all processors busy; first the parts that
@@ -90,9 +97,12 @@ build_server() {
 	! grep -q '^enable_injection_points *= *yes' src/Makefile.global || parts_used+=(src/test/modules/injection_points)
 	make -s -j"$(nproc)" -f - rpathdir='$$ORIGIN/../lib:$$ORIGIN/..:$$ORIGIN/../../../../..' DESTDIR="$1/stage" ${COPT:+COPT="$COPT"} <<-END
 		parts := \$(patsubst %/Makefile,%,\$(wildcard \$(addsuffix /Makefile,${parts_used[*]})))
-		.PHONY: all headers \$(parts)
+		unoptimised := \$(if \$(COPT),,\$(if \$(filter -g1,\$(shell sed -n 's/^CFLAGS = //p' src/Makefile.global)),\$(addprefix src/backend/,${slow_to_compile[*]})))
+		.PHONY: all headers \$(parts) \$(unoptimised)
 		all: \$(parts)
 		headers: ; \$(MAKE) -C src install-local && \$(MAKE) -C src/backend generated-headers
+		\$(unoptimised): headers ; \$(MAKE) -C \$@ COPT=-O0
+		src/backend: \$(unoptimised)
 		\$(parts): ; \$(MAKE) -C \$@ install
 		src/port src/common: headers
 		\$(filter-out src/port src/common,\$(parts)): src/port src/common
