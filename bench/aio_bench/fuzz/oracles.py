@@ -30,7 +30,7 @@ SERVANTS = "('io worker', 'checkpointer', 'background writer', 'walwriter', 'wal
 LOG = re.compile(r"PANIC|TRAP|terminated by signal|FATAL|ERROR|WARNING|could not")
 #: of the log, after a fault or a crash that was asked for
 EXPECTED_LOG = re.compile("terminating|shutting down|starting up|in recovery mode|could not send data to client|canceling|connection to client lost|not yet accepting|recovery mode|aborting any|"
-                          "could not receive data from client|must specify .restore_command|startup process|could not open directory|useless files|not currently accepting connections|database .* does not exist|parallel worker|due to administrator|could not write to the|could not connect to the primary|could not send end-of-streaming|unexpected directory entry|from WAL stream|walreceiver|replication|deadlock|conflicts? with|archive|cached plan")
+                          "could not receive data from client|must specify .restore_command|startup process|could not open directory|useless files|not currently accepting connections|database .* does not exist|parallel worker|due to administrator|could not write to the|could not connect to the primary|could not send end-of-streaming|unexpected directory entry|from WAL stream|walreceiver|replication|deadlock|conflicts? with|archive|cached plan|io_min_workers")
 
 
 def look(driver: "Driver") -> None:
