@@ -97,7 +97,7 @@ build_server() {
 	! grep -q '^enable_injection_points *= *yes' src/Makefile.global || parts_used+=(src/test/modules/injection_points)
 	make -s -j"$(nproc)" -f - rpathdir='$$ORIGIN/../lib:$$ORIGIN/..:$$ORIGIN/../../../../..' DESTDIR="$1/stage" ${COPT:+COPT="$COPT"} <<-END
 		parts := \$(patsubst %/Makefile,%,\$(wildcard \$(addsuffix /Makefile,${parts_used[*]})))
-		unoptimised := \$(if \$(COPT),,\$(if \$(filter -g1,\$(shell sed -n 's/^CFLAGS = //p' src/Makefile.global)),\$(addprefix src/backend/,${slow_to_compile[*]})))
+		unoptimised := \$(if \$(COPT),,\$(if \$(filter -g1,\$(shell sed -n 's/^CFLAGS = //p' src/Makefile.global)),\$(wildcard \$(addprefix src/backend/,${slow_to_compile[*]}))))
 		.PHONY: all headers \$(parts) \$(unoptimised)
 		all: \$(parts)
 		headers: ; \$(MAKE) -C src install-local && \$(MAKE) -C src/backend generated-headers
