@@ -55,7 +55,8 @@ with_each_io_method('sync; long: all', sub {
 			  for calls_of($aio, $alice->pid, 'pread64,preadv,fadvise64', sub { $alice->gives("SELECT pg_prewarm('$t', '$mode', '$fork')", $blocks, "$mode: $fork") });
 			is(join(' ', map { "$_ $asked{$_}" } sort keys %asked), "$fork ${\(8192 * $blocks)}", 'bytes');
 		}
-	}), each => [qw(buffer read prefetch)], skip => no_strace());
+		# otherwise, processes or rings read that strace does not see
+	}), each => [ $aio->method eq 'sync' ? 'buffer' : (), qw(read prefetch) ], skip => no_strace());
 
 	$aio->scenario('privileges', with('alice', 20, sub ($alice, $t) {
 		$aio->sql("CREATE INDEX t_i ON $t (blk); CREATE ROLE reader; GRANT USAGE ON SCHEMA scenario TO reader; GRANT EXECUTE ON FUNCTION pg_prewarm TO reader");
