@@ -32,6 +32,7 @@ postgres: main.o other.o
 	gcc -c $(CFLAGS) -I$(top)/src/include -MMD -MP -o $@ $<
 	echo $@ >>../../done
 -include main.d other.d
+generated-headers:
 install: postgres
 	mkdir -p $(DESTDIR)/test_aio/bin && install postgres $(DESTDIR)/test_aio/bin/postgres
 """,
