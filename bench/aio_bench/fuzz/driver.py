@@ -163,6 +163,8 @@ class Driver:
 
     def send(self, session: Session, step: Step) -> None:
         session.step, session.since, session.cancelled = step, time.monotonic(), False
+        # others may meet the block before there is an answer
+        self.spoiled |= step.effect[:1] == ("spoil",)
         try:
             session.connection.send(step.sql.replace("{directory}", str(self.cluster.directory)))
         except Lost as lost:
@@ -227,9 +229,7 @@ class Driver:
         elif what == "counted":
             if given[0] in session.counts and session.counts.pop(given[0]) != int(answer.rows[0][0] or 0):
                 self.fail(f"{step_text(step)}: {answer} rows, but the cursor has returned another number")
-        elif what == "spoil":
-            self.spoiled = True
-        elif what not in ("errors", "any"):
+        elif what not in ("errors", "any", "spoil"):
             owner.apply(step.effect, answer.tag)
 
     def difference(self, session: Session, table: str) -> str:
