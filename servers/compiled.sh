@@ -94,6 +94,8 @@ slow_to_compile=(
 build_server() {
 	cd "$1/objects" || return
 	rm -rf "$1/stage"
+	# where snowball installs before it makes directories
+	mkdir -p "$1/stage$configured_prefix/share/postgresql/tsearch_data"
 	! grep -q '^enable_injection_points *= *yes' src/Makefile.global || parts_used+=(src/test/modules/injection_points)
 	make -s -j"$(nproc)" -f - rpathdir='$$ORIGIN/../lib:$$ORIGIN/..:$$ORIGIN/../../../../..' DESTDIR="$1/stage" ${COPT:+COPT="$COPT"} <<-END
 		parts := \$(patsubst %/Makefile,%,\$(wildcard \$(addsuffix /Makefile,${parts_used[*]})))
