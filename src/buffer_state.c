@@ -103,7 +103,7 @@ put_buffers(FunctionCallInfo fcinfo, BufferState flag, RelFileNumber relfilenumb
 		BufferDesc *desc = GetBufferDescriptor(i);
 		BufferTag	tag;
 		BufferState state = read_buffer_header(desc, &tag);
-		RelFileLocator file;
+		RelFileLocator file = BufTagGetRelFileLocator(&tag);
 
 		CHECK_FOR_INTERRUPTS();
 		if (!(state & flag) ||
@@ -112,7 +112,6 @@ put_buffers(FunctionCallInfo fcinfo, BufferState flag, RelFileNumber relfilenumb
 			continue;
 
 		row_set(row, "buffer", Int32GetDatum(BufferDescriptorGetBuffer(desc)));
-		file = BufTagGetRelFileLocator(&tag);
 		row_set_file(row, true, &file);
 		row_set_text(row, "fork", forkNames[BufTagGetForkNum(&tag)]);
 		row_set(row, "blockno", Int64GetDatum(tag.blockNum));

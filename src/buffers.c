@@ -31,7 +31,7 @@ PG_FUNCTION_INFO_V1(buffer_create_toy);
 #define IO_PATIENCE (10 * NS_PER_S)
 #define PIN_LOOK_EVERY 5		/* milliseconds */
 
-static IoTime last_aio;			/* others who waited for it have pins, too */
+static IoTime aio_time;			/* for which this process has waited for AIO */
 
 typedef enum Eviction
 {
@@ -54,6 +54,7 @@ wait_for_buffer_aio(PgAioWaitRef *iow)
 	uint64		generation = ((uint64) iow->generation_upper) << 32 |
 		iow->generation_lower;
 	PgAioHandleState state;
+	IoTime		begin = io_now();
 
 	if (pgaio_io_was_recycled(ioh, generation, &state))
 		return true;
@@ -62,7 +63,7 @@ wait_for_buffer_aio(PgAioWaitRef *iow)
 		return false;
 
 	pgaio_wref_wait(iow);
-	last_aio = io_now();
+	aio_time += io_now() - begin;
 	return true;
 }
 
@@ -129,14 +130,14 @@ evict_local_buffer(BufferDesc *desc)
 
 /*
  * Waits a little for pins to be given back, or for I/O to end.  Returns false if that is
- * of no use, or once patience is exhausted.
+ * of no use, or once patience is exhausted, which waits for AIO do not count towards.
  */
 static bool
 wait_for_others(Eviction outcome, IoTime begin)
 {
 	IoTime		patience = outcome == BLOCK_IN_IO ? IO_PATIENCE : outcome == BLOCK_PINNED ? PIN_PATIENCE : 0;
 
-	if (io_now() - Max(begin, last_aio) >= patience)
+	if (io_now() - aio_time - begin >= patience)
 		return false;
 
 	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
@@ -210,7 +211,7 @@ evict_block(Relation rel, const BufferTag *tag)
 static bool
 is_evicted(Relation rel, BlockNumber blockno)
 {
-	IoTime		begin = io_now();
+	IoTime		begin = io_now() - aio_time;
 	BufferTag	tag;
 	Eviction	outcome;
 
@@ -286,7 +287,7 @@ Datum
 evict_rel(PG_FUNCTION_ARGS)
 {
 	Relation	rel = open_relation_for_io(fcinfo, PG_GETARG_OID(0), AccessShareLock);
-	IoTime		begin = io_now();
+	IoTime		begin = io_now() - aio_time;
 	int			pinned;
 	Eviction	reason;
 

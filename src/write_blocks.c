@@ -26,7 +26,7 @@ prepare_buffers(Relation rel, BlockNumber first, const Buffer *buffers, int nblo
 	{
 		BufferDesc *desc = get_buffer_descriptor(buffers[i]);
 
-		/* several locks at once: who has this one may wait for us */
+		/* never wait for a lock while others are held */
 		if (!ConditionalLockBuffer(buffers[i]))
 			ereport(ERROR, errcode(ERRCODE_OBJECT_IN_USE),
 					errmsg("block %u of relation \"%s\" is locked by another session",
