@@ -21,7 +21,7 @@ with_each_io_method('worker', sub {
 		is($files->(), 0, 'goes with the session');
 	}));
 
-	# whoever counts it: the directory, the log, the database's statistics, EXPLAIN, and the limit
+	# the directory, the log, the database's statistics, EXPLAIN and the limit all count the same
 	$aio->scenario('the size of a file', with('alice', sub ($alice) {
 		$alice->sql("SET work_mem = '64kB'; SET log_temp_files = 0; SET client_min_messages = log");
 		my $hold = 'BEGIN; DECLARE c CURSOR WITH HOLD FOR SELECT generate_series(1, 20001); COMMIT';
