@@ -23,6 +23,9 @@ from .scenario import FAILURES, Scenario, SessionPlan, parse_step
 CHOICE = re.compile(r"(?P<step>[A-Z]+)(?P<number>\d+)$|(?P<verb>wake|cancel|terminate)_(?P<who>[A-Z]+)$"
                     r"|(?P<read>[A-Z]+:[^=]+)(?:=(?P<kind>\w+))?$")
 
+#: more than the reads of one schedule take
+MOST_BUFFERS = 256
+
 #: states of a process in which it waits
 WAITS = ("held read", "held wakeup", "unsubmitted read", "lock", "lwlock", "buffer")
 
@@ -206,6 +209,7 @@ class Engine:
             for statement in session.plan.before:
                 session.connection.ask(statement)
             wrong += [f"{session.name}: {notice}" for notice in session.connection.notices]
+        self._keep_buffers_in_order()
         relations = [name for name in self.scenario.hold if name != "*"] or ["t"]
         for name in relations:
             observer.ask(f"SELECT evict_rel('{name}')")
@@ -226,6 +230,15 @@ class Engine:
             rules = [f"io_hold({relation}, fork => 'main', everybody => true)" for relation in held]
             observer.ask(f"SELECT {', '.join(rules)}, io_hold_wakeups(true)")
         return wrong
+
+    def _keep_buffers_in_order(self) -> None:
+        """From 19 on, reads take one buffer after the other: has the last be far away, since DROP and others come to buffers in their order."""
+        if self.major >= 19:
+            last = int(self.observer.ask("SELECT setting FROM pg_settings WHERE name = 'shared_buffers'")[0][0][0] or 0)
+            next_one = last
+            while next_one > last - MOST_BUFFERS:
+                rows = self.observer.ask("SELECT evict_rel('pg_am'); SELECT buf FROM read_stream_for_blocks('pg_am', ARRAY[0])")[-1]
+                next_one = int(rows[0][0] or 0)
 
     def _drain(self) -> None:
         """Has every session end its statement and its transaction."""
