@@ -83,9 +83,9 @@ parts_used=(
 	contrib/{amcheck,bloom,pageinspect,pg_buffercache,pg_freespacemap,pg_prewarm,pg_visibility,pg_walinspect,pgstattuple}
 )
 
-# Of these directories the suite does not need fast code, and to compile them takes long.
+# Of these directories, and of programs and modules, the suite does not need fast code, and to compile them takes long.
 slow_to_compile=(
-	access/{brin,gin,gist,hash,spgist} backup commands libpq optimizer/geqo regex replication rewrite
+	access/{brin,gin,gist,hash,spgist} backup commands libpq nodes optimizer/geqo parser regex replication rewrite
 	statistics tsearch utils/adt utils/misc
 )
 
@@ -105,7 +105,7 @@ build_server() {
 		headers: ; \$(MAKE) -C src install-local && \$(MAKE) -C src/backend generated-headers
 		\$(unoptimised): headers ; \$(MAKE) -C \$@ COPT=-O0
 		src/backend: \$(unoptimised)
-		\$(parts): ; \$(MAKE) -C \$@ install
+		\$(parts): ; \$(MAKE) -C \$@ install \$(if \$(unoptimised),\$(if \$(filter src/bin/% src/fe_utils src/pl/% src/test/% contrib/%,\$@),COPT=-O0))
 		src/port src/common: headers
 		\$(filter-out src/port src/common,\$(parts)): src/port src/common
 		src/backend/replication/libpqwalreceiver \$(filter src/bin/%,\$(parts)): src/interfaces/libpq src/fe_utils
