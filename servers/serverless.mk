@@ -84,7 +84,7 @@ check:
 	@$(provide)
 	@$(first) servers/run --data '$(server)' "$$PWD/servers/check"
 ifdef is_whole
-	@$(call generate,--self-test,0.17)
+	@$(call generate,,0.17)
 endif
 
 check-long:
@@ -92,7 +92,7 @@ check-long:
 	@recordings=$$($(before)) && \
 		TEST_AIO_LONG=1 TEST_AIO_WAITS=all TEST_AIO_COMPARE_WITH=$$recordings servers/run $${recordings:+--read $$recordings} --data '$(server)' "$$PWD/servers/check"
 ifdef is_whole
-	@$(call generate,--tier long,6)
+	@$(call generate,--self-test --tier long,6)
 endif
 
 # an interrupt is meant for the statement that psql runs
