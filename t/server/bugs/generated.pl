@@ -54,4 +54,32 @@ for_each_io_method('worker; long: all', sub {
 		is($alice->{result}, $aio->has_bug('pgstatindex-new-page') ? '1|1|0' : '1|0|1', 'pages: leaves, internal, deleted');
 	}), dies => $crashes, $crashes ? (leaves => 'nothing') : (), skip => $aio->lacks('pgstattuple'),
 		log => $crashes ? [ qr/^TRAP: failed Assert\(".*pd_special/, qr/postmaster LOG:  client backend \(PID \d+\) was terminated by signal 6: Aborted/ ] : undef);
-}, conf => { restart_after_crash => 'on' });
+
+	# the startup process, which flushes all files first, stands still before it begins with redo
+	$aio->scenario('a shutdown while the server restarts after a crash', sub {
+		my ($data, $name) = ($aio->node->data_dir, $aio->setting('cluster_name'));
+		my $processes = sub ($type) { return grep { (title($_) // '') =~ /^postgres: $name: $type/ } map { m{(\d+)$} } glob '/proc/[0-9]*' };
+		mkdir "$data/many_files";
+		open(my $file, '>', "$data/many_files/$_") || die "many_files: $!" for 1 .. 20000;
+		my ($size, $startup);
+		until ($startup)
+		{
+			$size = $aio->log_size;
+			$aio->kill_process(($aio->pids_of_type('walwriter'))[0]);
+			my $is_late = sub { $aio->log_text($size) =~ /automatic recovery in progress/ };
+			$aio->poll(sub { ($startup) = $processes->('startup'); $startup || $is_late->() });
+			while_still($startup, sub {
+				return $startup = undef if $is_late->();
+				$aio->signal('INT');
+				$aio->poll(sub { $aio->log_text($size) =~ /received fast shutdown request/ });
+			}) if $startup;
+			$aio->wait_for_restart if !$startup;
+		}
+		$aio->poll(sub { !kill 0, $startup });
+		is(scalar(() = $processes->('checkpointer')), $aio->has_bug('shutdown-after-crash') ? 1 : 0, 'checkpointers when the startup process has gone');
+		$aio->stop_with_sessions('QUIT');
+		unlink glob "$data/many_files/*";
+		rmdir "$data/many_files";
+		$aio->start_with_sessions;
+	}, dies => 1);
+}, conf => { restart_after_crash => 'on', fsync => 'on', recovery_init_sync_method => 'fsync' });
