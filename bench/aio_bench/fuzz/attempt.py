@@ -1,7 +1,11 @@
 """One run of a script: what fails, if anything does."""
 
+import os
+import signal
+from contextlib import suppress
 from math import inf
 
+from .. import processes
 from ..servers import ServerError
 from .cluster import Cluster
 from .driver import Driver, Failure
@@ -18,6 +22,10 @@ def attempt(cluster: Cluster, script: Script, until: float = inf) -> tuple[str |
         driver.run(until)
     except (Failure, TimeoutError, ServerError, psycopg.Error, RuntimeError) as error:
         why = str(error) if isinstance(error, Failure) else f"{type(error).__name__}: {error}\n{driver.alarming()}\n{driver.running()}"
+        # a fast shutdown while it restarts after a crash lasts for ever (doc/reports/shutdown-after-crash)
+        for pid in processes.pids(cluster.data):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGQUIT)
         if what := known(why):
             driver.ended = what
             return None, driver

@@ -254,7 +254,7 @@ class Driver:
         self.reconnect(session, pid, step)
 
     def alarming(self) -> str:
-        return "\n".join(line for line in self.cluster.new_log_lines() if re.search("TRAP|PANIC|FATAL|terminated by signal", line))
+        return "\n".join(line for line in self.cluster.new_log_lines() if re.search("TRAP|PANIC|FATAL|terminated by signal|CONTEXT:  WAL redo", line))
 
     def reconnect(self, session: Session, pid: int, step: Step | None) -> None:
         if pid and not wait_for(lambda: not self.ask(f"SELECT 1 FROM pg_stat_activity WHERE pid = {pid} AND backend_type = 'client backend'"), STUCK):
