@@ -92,22 +92,27 @@ slow_to_compile=(
 # Compiles and installs the parts that this version has, by one make, which keeps all processors busy; first the parts that
 # others would make, too, at the same time.  Programs, modules and pg_regress lie at different depths below the prefix.
 build_server() {
+	local quickly=
 	cd "$1/objects" || return
 	rm -rf "$1/stage"
 	# where snowball installs before it makes directories
 	mkdir -p "$1/stage$configured_prefix/share/postgresql/tsearch_data"
-	# the first time there is nothing to find, and filling it takes as long as a tenth of the rest
-	[ -e src/backend/postgres ] || ! grep -q '^CFLAGS = .*-g1' src/Makefile.global || export CCACHE_DISABLE=1
+	# the suite's own server (configure_arguments_of())
+	if grep -q '^CFLAGS = .*-g1' src/Makefile.global; then
+		[ -n "$COPT" ] || quickly=COPT=-O0
+		# the first time there is nothing to find, and filling it takes as long as a tenth of the rest
+		[ -e src/backend/postgres ] || export CCACHE_DISABLE=1
+	fi
 	! grep -q '^enable_injection_points *= *yes' src/Makefile.global || parts_used+=(src/test/modules/injection_points)
 	make -s -j"$(nproc)" -f - rpathdir='$$ORIGIN/../lib:$$ORIGIN/..:$$ORIGIN/../../../../..' DESTDIR="$1/stage" ${COPT:+COPT="$COPT"} <<-END
 		parts := \$(patsubst %/Makefile,%,\$(wildcard \$(addsuffix /Makefile,${parts_used[*]})))
-		unoptimised := \$(if \$(COPT),,\$(if \$(filter -g1,\$(shell sed -n 's/^CFLAGS = //p' src/Makefile.global)),\$(wildcard \$(addprefix src/backend/,${slow_to_compile[*]}))))
+		unoptimised := \$(if $quickly,\$(wildcard \$(addprefix src/backend/,${slow_to_compile[*]})))
 		.PHONY: all headers \$(parts) \$(unoptimised)
 		all: \$(parts)
 		headers: ; \$(MAKE) -C src install-local && \$(MAKE) -C src/backend generated-headers
-		\$(unoptimised): headers ; \$(MAKE) -C \$@ COPT=-O0
+		\$(unoptimised): headers ; \$(MAKE) -C \$@ $quickly
 		src/backend: \$(unoptimised)
-		\$(parts): ; \$(MAKE) -C \$@ install \$(if \$(unoptimised),\$(if \$(filter src/bin/% src/fe_utils src/pl/% src/test/% contrib/%,\$@),COPT=-O0))
+		\$(parts): ; \$(MAKE) -C \$@ install \$(if \$(filter src/bin/% src/fe_utils src/pl/% src/test/% contrib/%,\$@),$quickly)
 		src/port src/common: headers
 		\$(filter-out src/port src/common,\$(parts)): src/port src/common
 		src/backend/replication/libpqwalreceiver \$(filter src/bin/%,\$(parts)): src/interfaces/libpq src/fe_utils
