@@ -234,11 +234,9 @@ class Engine:
     def _keep_buffers_in_order(self) -> None:
         """From 19 on, reads take one buffer after the other: has the last be far away, since DROP and others come to buffers in their order."""
         if self.major >= 19:
-            last = int(self.observer.ask("SELECT setting FROM pg_settings WHERE name = 'shared_buffers'")[0][0][0] or 0)
-            next_one = last
-            while next_one > last - MOST_BUFFERS:
-                rows = self.observer.ask("SELECT evict_rel('pg_am'); SELECT buf FROM read_stream_for_blocks('pg_am', ARRAY[0])")[-1]
-                next_one = int(rows[0][0] or 0)
+            look = f"SELECT buf > pg_size_bytes(current_setting('shared_buffers')) / 8192 - {MOST_BUFFERS} FROM read_stream_for_blocks('pg_am', ARRAY[0])"
+            while self.observer.ask(f"SELECT evict_rel('pg_am'); {look}")[-1][0][0] == "t":
+                pass
 
     def _drain(self) -> None:
         """Has every session end its statement and its transaction."""
