@@ -22,7 +22,7 @@ def attempt(cluster: Cluster, script: Script, until: float = inf) -> tuple[str |
         driver.run(until)
     except (Failure, TimeoutError, ServerError, psycopg.Error, RuntimeError) as error:
         why = str(error) if isinstance(error, Failure) else f"{type(error).__name__}: {error}\n{driver.alarming()}\n{driver.running()}"
-        # a fast shutdown while it restarts after a crash lasts for ever (doc/reports/shutdown-after-crash)
+        # a fast shutdown while the server restarts after a crash lasts for ever (doc/reports/shutdown-after-crash)
         for pid in processes.pids(cluster.data):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGQUIT)

@@ -8,9 +8,9 @@ KNOWN = (
     (re.compile('could not create file "[^"]*": File exists'), "unlogged-rollback-crash"),
     (re.compile("hit-not-counted: "), "hit-not-counted"),
     (re.compile(r"(?s)(?=.*pgstatindex).*pd_special >= SizeOfPageHeaderData"), "pgstatindex-new-page"),
+    (re.compile("startup.*invalid page pd_lower 0 pd_upper 0 pd_special 0"), "consistency-check-new-page"),
     # f7cc6fd760, after 18.6 and 19rc1
     (re.compile("(?s)inconsistent page found.*WAL redo at [^ ]+ for Gist/DELETE"), "F_TUPLES_DELETED"),
-    (re.compile("startup.*invalid page pd_lower 0 pd_upper 0 pd_special 0"), "consistency-check-new-page"),
 )
 
 
