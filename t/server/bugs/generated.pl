@@ -61,9 +61,10 @@ for_each_io_method('worker; long: all', sub {
 		my $processes = sub ($type) { return grep { (title($_) // '') =~ /^postgres: $name: $type/ } map { m{(\d+)$} } glob '/proc/[0-9]*' };
 		mkdir "$data/many_files";
 		open(my $file, '>', "$data/many_files/$_") || die "many_files: $!" for 1 .. 20000;
-		my ($size, $startup);
+		my ($size, $startup, $tries);
 		until ($startup)
 		{
+			die "the startup process is always further\n" if ++$tries > 20;
 			$size = $aio->log_size;
 			$aio->kill_process(($aio->pids_of_type('walwriter'))[0]);
 			my $is_late = sub { $aio->log_text($size) =~ /automatic recovery in progress/ };
