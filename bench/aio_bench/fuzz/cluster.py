@@ -90,7 +90,7 @@ class Cluster(servers.Cluster):
         return [processes._read(process / "cmdline").replace("\0", " ").strip() for process in processes.of_cluster(self.data)]
 
     def wait_until_up(self) -> None:
-        """Waits until sessions can begin after a crash."""
+        """Waits until sessions can begin after a crash, unless the server ends."""
         self._disconnect()
         deadline = time.monotonic() + 30
         while True:
@@ -99,6 +99,8 @@ class Cluster(servers.Cluster):
                 return
             except Exception as error:
                 self._disconnect()
+                if not processes.pids(self.data):
+                    raise TimeoutError(f"the server has ended after a crash: {error}") from None
                 if time.monotonic() > deadline:
                     raise TimeoutError(f"no session 30 s after a crash: {error}") from None
                 time.sleep(0.02)
