@@ -259,7 +259,7 @@ start_shared_io(Buffer buffer, const BufferTag *tag, bool for_input, bool wait)
 	StartBufferIOResult answer;
 
 	/* replay would wait for us */
-	PreventCommandDuringRecovery("buffer_call_start_io()");
+	PreventCommandDuringRecovery("StartBufferIO()");
 	if (!refer_to_buffer(get_buffer_descriptor(buffer), tag))
 		ereport(ERROR, errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				errmsg("buffer %d has been given to another block", buffer));
