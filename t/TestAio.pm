@@ -36,7 +36,7 @@ with_each_io_method(io_methods, sub, ...) does not end it.  Parameters of both:
 	conf		settings
 	versioned	settings by the major version from which on they are made
 	workers		number of I/O workers
-	needs		"gate", "trace" or both: skips all scenarios on a server without it
+	needs		"gate", "trace", modules of contrib: skips all scenarios on a server without one of them
 	prepare		a sub that is called before the other one
 	leaves		what scenarios may leave, see below
 	own		true for a server of this file alone; else files that need the same settings share one

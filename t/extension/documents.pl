@@ -344,6 +344,8 @@ for_each_io_method('worker', sub {
 		}
 		my %defaults = map { /^\| `(test_aio\.\w+)` \| `(.*?)` \|/mg } map { $_->{text} } grep { $_->{heading} eq 'Settings' } @sections;
 		is_deeply(\%defaults, { map { split /\|/ } split /\n/, $aio->sql($settings) }, 'settings: their defaults');
+		my @events = sort map { /^\| `(Io\w+)` \|/mg } map { $_->{text} } @sections;
+		is_deeply(\@events, [ split /\n/, $aio->sql(q{SELECT name FROM pg_wait_events WHERE type = 'Extension' AND name ~ '^Io' ORDER BY name COLLATE "C"}) ], 'wait events') if !$aio->lacks('gate');
 	});
 
 	for my $document (@with_examples)
