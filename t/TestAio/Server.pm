@@ -82,8 +82,9 @@ sub new ($class, $method, %params)
 		method => $method, sessions => {}, conf => $params{conf} // {}, leaves => $params{leaves} // 'COMPLETED_SHARED',
 	}, $class;
 	my %conf = (%defaults, %{ $self->{conf} });
-	# a checkpoint is not to remove what a standby has not received yet
-	$conf{wal_keep_size} //= '1GB' if $params{streaming};
+	# a checkpoint is not to remove what a standby has not received yet; pages in the WAL because of hint bits would do
+	# replay's work (PostgreSQL::Test::Cluster turns this on)
+	%conf = (wal_keep_size => '1GB', wal_log_hints => 'off', %conf) if $params{streaming};
 	# the number of I/O workers, in the server's own settings
 	for my $version (grep { $self->major >= $_ } sort keys %{ $params{versioned} // {} })
 	{

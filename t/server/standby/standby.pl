@@ -295,7 +295,7 @@ with_each_io_method('io_uring; long: all', sub {
 	no_data_checksums => 1, leaves => 'nothing', streaming => 1, conf => {
 		# replay does not read a page whose whole image is in the WAL
 		full_page_writes => 'off',
-		autovacuum_worker_slots => 1, maintenance_io_concurrency => 10, wal_log_hints => 'off', log_recovery_conflict_waits => 'on', deadlock_timeout => '10ms', max_standby_streaming_delay => '1min', hot_standby_feedback => 'off'
+		autovacuum_worker_slots => 1, maintenance_io_concurrency => 10, log_recovery_conflict_waits => 'on', deadlock_timeout => '10ms', max_standby_streaming_delay => '1min', hot_standby_feedback => 'off'
 });
 
 for_each_io_method('long: all', sub {
