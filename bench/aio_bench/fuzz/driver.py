@@ -130,12 +130,18 @@ class Driver:
                 step, session.step = session.step, None
                 self.on_answer(session, step, answers)
             elif time.monotonic() > session.since + STUCK:
-                # one that is at work, on a busy machine, is ended
-                pid = session.connection.pid
-                if session.cancelled or not wait_for(partial(self.ask, f"SELECT 1 FROM pg_stat_activity WHERE {pid} IN (pid, leader_pid) AND wait_event IS NULL"), 1):
+                # one that is at work, on a busy machine or slow storage, is ended
+                if session.cancelled or not self.is_at_work(session.connection.pid):
                     self.fail(f"{step_text(session.step)} does not end\n{self.who_waits()}")
                 session.cancelled, session.since = True, time.monotonic()
-                self.ask(f"SELECT pg_cancel_backend({pid})")
+                self.ask(f"SELECT pg_cancel_backend({session.connection.pid})")
+
+    def is_at_work(self, pid: int) -> bool:
+        """Whether a session runs, or its reads come and go."""
+        processes = f"SELECT pid FROM pg_stat_activity WHERE {pid} IN (pid, leader_pid)"
+        reads = partial(self.ask, f"SELECT pid, io_id, io_generation FROM pg_aios WHERE pid IN ({processes}) ORDER BY 1, 2")
+        before = reads()
+        return wait_for(lambda: self.ask(f"{processes} AND wait_event IS NULL") or reads() != before, 1)
 
     def wait(self, session: Session | None = None, seconds: float = 2 * STUCK + 5) -> None:
         """Waits until a session is idle, or all of them."""
