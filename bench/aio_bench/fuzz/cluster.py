@@ -114,7 +114,7 @@ class Standby(Cluster):
     def __init__(self, primary: Cluster, feedback: str) -> None:
         super().__init__(primary.server, primary.directory, primary.extension)
         self.data, self.log = self.directory / "standby", self.directory / "standby.log"
-        self.options = ("standby", f"-c port={self.port} -c hot_standby_feedback={feedback} -c max_standby_streaming_delay=100ms -c wal_retrieve_retry_interval=100ms -c wal_receiver_status_interval=1")
+        self.options = ("standby", f"-c port={self.port} -c hot_standby_feedback={feedback} -c max_standby_archive_delay=100ms -c max_standby_streaming_delay=100ms -c wal_retrieve_retry_interval=100ms -c wal_receiver_status_interval=1")
         #: what a transaction that is open there has seen
         self.seen: list[Any] = []
 

@@ -25,7 +25,7 @@ STUCK = 15.0
 PATIENCE = 0.5
 #: errors that concurrency or a draw explains
 ALWAYS = {"55P03", "40P01", "25P02", "34000", "55006", "40001"}
-MESSAGES = re.compile("is in use|is being read by another session|being used by active queries|is out of range for relation|nblocks must be between|operated on temporary objects")
+MESSAGES = re.compile("dump file is being used by process|is in use|is being read by another session|being used by active queries|is out of range for relation|nblocks must be between|operated on temporary objects")
 FAILED_READ = re.compile("could not read|invalid page|Input/output error|unexpected data|read only")
 WARNINGS = re.compile("skipping|no transaction in progress|already a transaction|could not read|does not exist|PROCESS_|only superuser|permission denied|hash index|pinned and stay|terminating connection|database with OID")
 
@@ -202,7 +202,7 @@ class Driver:
                 or (self.failing and (bool(FAILED_READ.search(error.message)) or error.sqlstate in ("58030", "XX001", "XX002", "42P01", "42704", "55000")))
                 or (self.full and "No space left" in error.message)
                 # an index that another session has just dropped or not finished
-                or (step.effect == () and error.sqlstate in ("42704", "42P01", "42P07", "55000", "2BP01", "42809", "XX000") and error.sqlstate != "XX000"))
+                or (step.effect == () and error.sqlstate in ("42704", "42P01", "42P07", "55000", "2BP01", "42809")))
 
     def follow(self, session: Session, step: Step, answer: Answer) -> None:
         """Compares an answer with the model, or has the model do the same."""
@@ -428,6 +428,9 @@ class Driver:
         self.mend()
         self.killed = True
         how = "restart" if how == "promote" and not self.cluster.standby else how
+        # or a shutdown does not wait for it
+        if how == "promote" and not wait_for(partial(self.ask, "SELECT 1 FROM pg_stat_replication WHERE state = 'streaming'"), STUCK):
+            self.fail(f"the standby does not follow\n{self.who_waits()}")
         self.crashed = how != "restart"
         pids = [(session, session.connection.pid, session.step) for session in self.sessions]
         if how == "kill":
