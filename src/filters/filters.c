@@ -86,7 +86,7 @@ filter_match_args(FunctionCallInfo fcinfo, int block_arg, int arg, Filter *filte
 		match->backend_type == B_INVALID && !everybody)
 		ereport(ERROR, errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				errmsg("neither a relation nor a process is named"),
-				errhint("Set \"everybody\" to true for the reads of all relations by all processes."));
+				errhint("Set \"everybody\" to true to match all relations and processes."));
 }
 
 /* Holds matching reads until they are released.  Returns the filter's number. */
@@ -112,7 +112,7 @@ io_fail(PG_FUNCTION_ARGS)
 	filter.has_result = io_result_arg(fcinfo, 1, &filter.result);
 	if (filter.result > 0 && filter.result < BLCKSZ)
 		ereport(NOTICE,
-				errmsg("matching reads end after %d bytes", filter.result),
+				errmsg("matching I/O ends after %d bytes", filter.result),
 				errhint("For an error, negate its number: -errno_from_string('EIO')."));
 	filter_match_args(fcinfo, 2, 3, &filter);
 	if ((filter.match.ops & ~IO_OP_BIT(PGAIO_OP_READV)) != 0 && filter.times < 0 &&

@@ -51,7 +51,7 @@ with_each_io_method('worker; long: all', sub {
 
 	$aio->scenario('a block, a process, until ended', with('alice bob', 20, sub ($alice, $bob, $t) {
 		$bob->sql("SELECT io_fail_end(io_fail('$t', r)) FROM unnest('{-5,0,1,8191,8192}'::int[]) r");
-		is_deeply([ $bob->notices ], [ map { "matching reads end after $_ bytes" } 1, 8191 ], 'a positive errno is a number of bytes');
+		is_deeply([ $bob->notices ], [ map { "matching I/O ends after $_ bytes" } 1, 8191 ], 'a positive errno is a number of bytes');
 		my $filter = $aio->io_fail($t, -5, 7, pid => $alice->pid);
 		$alice->gives("SELECT read_rel_block_ll('$t', 3, nblocks => 4)", '', 'another block');
 		$alice->fails("SELECT read_rel_block_ll('$t', 4, nblocks => 4)", '58030', qr/blocks 4\.\.7/, 'the block');
