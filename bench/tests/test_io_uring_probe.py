@@ -111,12 +111,13 @@ class Reasons(unittest.TestCase):
         self.assertEqual(lines[0], "usable", said.stderr)
         self.assertEqual(lines[1], "35 rings: 10 max_connections + 16 autovacuum_worker_slots + 1 max_worker_processes"
                          " + 0 max_wal_senders + 2 special workers + 6 auxiliary processes")
-        self.assertRegex(lines[2], "^a restart after a crash .* last for (any number|[0-9]+ crashes) ")
+        self.assertRegex(lines[2], "^a restart after a crash .* the limits allow (any number|[0-9]+) by open files, (any number|[0-9]+) by locked memory")
         self.assertEqual(lines[3], f"assumed: the server starts with the settings of {self.directory} and max_worker_processes=1")
         self.assertRegex(lines[4], "^assumed: it runs as (this user, |.*, as which root tried it, )")
 
     def test_data_directory_of_another_server(self) -> None:
         self.assertRegex(run(self.directory, PG_CONFIG).stderr, "there is no postgresql.conf in .*: name the directory that has it")
+        self.assertRegex(run("/bin/true").stderr, "/bin/true is no pg_config of PostgreSQL")
         self.write("postgresql.conf")
         self.write("PG_VERSION", "17\n")
         said = run(self.directory, PG_CONFIG)
@@ -149,7 +150,7 @@ class Reasons(unittest.TestCase):
         program = Path(subprocess.run([PG_CONFIG, "--bindir"], capture_output=True, text=True).stdout.strip(), "postgres")
         cluster = self.cluster(program)
         pg_ctl = [str(program.with_name("pg_ctl")), "-D", str(cluster), "-l", f"{self.directory}/log", "-w"]
-        for number, answer, status in ((1000, "usable: server [0-9]+ runs with io_uring", 0), (300, "usable until a crash: .* open-file limit is too low .*", 1)):
+        for number, answer, status in ((1000, "usable: server [0-9]+ runs with io_uring", 0), (285, "usable until a crash: .* limits are too low .*", 1)):
             options = f"-c io_method=io_uring -N 102 --max-wal-senders=8 -k {self.directory} -c listen_addresses="
             started = subprocess.run([*pg_ctl, "-o", options, "start"], preexec_fn=files(number), capture_output=True)
             log = Path(self.directory, "log").read_text()
@@ -157,12 +158,14 @@ class Reasons(unittest.TestCase):
                 self.skipTest("other processes of this user have the locked memory that the rings need")
             self.assertEqual(started.returncode, 0, log)
             try:
-                said = run(cluster, PG_CONFIG)
+                said = run("--explain", cluster, PG_CONFIG)
             finally:
                 subprocess.run([*pg_ctl, "-m", "immediate", "stop"], stdout=subprocess.DEVNULL, check=True)
             lines = said.stdout.splitlines()
             self.assertRegex(lines[0], f"^{answer}$", said.stderr)
             self.assertEqual(said.returncode, status)
+            self.assertIn(f'("ulimit -n" is {number})', said.stdout)
+            self.assertEqual("LimitNOFILE=" in said.stdout, status == 1)
             self.assertRegex(lines[1], "^process [0-9]+ has 142 rings with [0-9]+ kB; the settings ask for 142 rings: 102 max_connections")
 
     def test_seccomp_refuses(self) -> None:
