@@ -42,7 +42,17 @@ with_each_io_method('worker', sub {
 			$alice->sql("SET temp_file_limit = $limit");
 			$limit == $kilobytes ? $alice->gives($scan, 20001, "a limit of $limit kB") : $alice->fails($scan, '53400', qr/temporary file size exceeds "temp_file_limit"/, "a limit of $limit kB") for 1 .. 3;
 		}
-	}), log => qr/alice (?:LOG:  temporary file|LOG:  could not close file|ERROR:  temporary file size)/);
+		$alice->sql("SET temp_file_limit = '4GB'");
+		$alice->gives($scan, 20001, 'a limit that has more than 32 bits');
+		# files that the processes of a query share
+		$aio->sql('CREATE TABLE scenario.r AS SELECT generate_series(1, 20000) AS i; ANALYZE scenario.r');
+		$alice->sql('SET hash_mem_multiplier = 1; SET enable_mergejoin = off; SET enable_nestloop = off; SET max_parallel_workers_per_gather = 2; SET min_parallel_table_scan_size = 0; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0');
+		my $join = 'SELECT count(*) FROM scenario.r a JOIN scenario.r b USING (i)';
+		like($alice->sql("EXPLAIN (COSTS off) $join"), qr/Parallel Hash/, 'a parallel hash join');
+		$alice->gives($join, 20000, 'has files');
+		$alice->sql('SET temp_file_limit = 64');
+		$alice->fails($join, '53400', qr/temporary file size exceeds "temp_file_limit"/, 'which count, too');
+	}), log => [ qr/alice (?:LOG:  temporary file|LOG:  could not close file|ERROR:  temporary file size)/, qr/parallel worker (?:FATAL:  terminating|ERROR:  temporary file size|LOG:  temporary file)|postmaster LOG:  background worker "parallel worker"/ ]);
 
 	# nothing takes it for the end of the file
 	my $rows = 'SELECT i FROM generate_series(1, 20000) i';
@@ -71,17 +81,18 @@ with_each_io_method('worker', sub {
 		my @where = $aio->log_text =~ /client backend ${\($what =~ s{ }{_}gr)} LOG:  temporary file: path "([^"]+)\/pgsql_tmp/g;
 		is(join(' ', grep { !m{^pg_tblspc/} } @where), '', 'all of its files');
 		cmp_ok(scalar @where, '>', 0, 'there are some');
+		$aio->gives("SELECT count(*) FROM pg_ls_tmpdir()", $what eq 'a cursor' ? 1 : 0, 'but for what outlives the transaction');
 	}, each => [ sort keys %spills ], log => qr/LOG:  temporary file/);
 
 	# a start knows temporary files of relations and of the executor by their names
 	$aio->scenario('a start removes temporary files', sub {
 		my $base = $aio->node->data_dir . '/base';
 		my $database = $aio->sql('SELECT oid FROM pg_database WHERE datname = current_database()');
-		my @removed = (map({ "$database/$_" } qw(t3_99999 t3_99999.1 t3_99999.12 t3_99999_fsm t3_99999_vm.1)), 'pgsql_tmp/pgsql_tmp1.0');
+		my @removed = (map({ "$database/$_" } qw(t3_99999 t3_99999.1 t3_99999.12 t3_99999_fsm t3_99999_vm.1)), 'pgsql_tmp/pgsql_tmp1.0', 'pgsql_tmp/pgsql_tmp1.0.fileset/i1of2.p0.0');
 		my @kept = map { "$database/$_" } qw(99999 t3_ t3_99999. t3_99999_other t3x_99999 t3_99999.1x);
-		mkdir "$base/pgsql_tmp";
+		mkdir "$base/pgsql_tmp$_" for '', '/pgsql_tmp1.0.fileset';
 		while_stopped($aio, sub { PostgreSQL::Test::Utils::append_to_file("$base/$_", 'x') for @removed, @kept });
-		is(join(' ', grep { -e "$base/$_" } @removed), '', 'removes files of temporary relations, segments and forks, too');
+		is(join(' ', grep { -e "$base/$_" } @removed, 'pgsql_tmp/pgsql_tmp1.0.fileset'), '', 'removes files of temporary relations, segments and forks, too');
 		is(join(' ', grep { !-e "$base/$_" } @kept), '', 'and no others');
 		unlink map { "$base/$_" } @kept;
 	});

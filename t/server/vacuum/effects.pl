@@ -289,6 +289,19 @@ for_each_io_method('io_uring; long: all', sub {
 	}));
 
 	# each of the ranges is long enough to be skipped; the first alone has rows that are not frozen
+	# or the cursor would point to another row
+	$aio->scenario('a page that the session itself has pinned', with('alice bob', sub ($alice, $bob) {
+		my $p = 'scenario.p';
+		$aio->sql("CREATE TABLE $p (n int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off); INSERT INTO $p SELECT i, repeat('x', 400) FROM generate_series(1, 10) i; DELETE FROM $p WHERE n > 7");
+		my $rows = "SELECT count(*) FROM heap_page_items(get_raw_page('$p', 0)) WHERE lp_flags = 1";
+		$alice->sql("BEGIN; DECLARE c CURSOR FOR SELECT n FROM $p; FETCH 1 FROM c");
+		$bob->sql("INSERT INTO $p SELECT i, repeat('x', 400) FROM generate_series(11, 18) i");
+		$alice->gives("SELECT count(*) FROM $p", 15, 'a full page');
+		$aio->gives($rows, 18, 'dead rows stay while a cursor stands on it');
+		$alice->sql("COMMIT; SELECT count(*) FROM $p");
+		$aio->gives($rows, 15, 'and go then');
+	}), skip => $aio->lacks('pageinspect'));
+
 	$aio->scenario('skips visible pages, then frozen ones', with('alice', sub ($alice) {
 		my $t = 'scenario.v';
 		$aio->sql("CREATE TABLE $t (n int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT i, repeat('x', 7000) FROM generate_series(0, 199) i");

@@ -107,6 +107,17 @@ with_each_io_method('worker', sub {
 		$aio->continue_workers;
 		$alice->ends;
 		$carol->gives("SELECT sum(nblocks) FROM read_buffers('$u', 0, 100)", 100, 'all are read');
+
+		# a batch that is larger than what is left of the queue
+		$aio->evict($_) for $t, $u;
+		$aio->read_in_workers($t, sub { return $alice->starts("SELECT read_rel_block_ll('$t', 0)") }, stop_workers_at => $t);
+		$aio->workers_stopped(1, 'the only worker');
+		$bob->sql("SELECT read_rel_block_ll('$u', b, wait_complete => false) FROM generate_series(0, 49) b");
+		$carol->sql($aio->batch(map { "SELECT read_rel_block_ll('$u', $_, wait_complete => false)" } 50 .. 81));
+		is(scalar(split /,/, $aio->cached($u)), 82 - $queued, 'carol has performed the rest of a batch');
+		$aio->continue_workers;
+		$alice->ends;
+		$carol->gives("SELECT sum(nblocks) FROM read_buffers('$u', 0, 82)", 82, 'all are read');
 	}), skip => $unstoppable);
 
 	# there are places for 32 workers

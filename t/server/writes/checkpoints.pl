@@ -175,6 +175,23 @@ for_each_io_method('io_uring; long: all', sub {
 		is($left > 0, $unlogged > 0, $unlogged ? 'and no others' : 'and unlogged ones');
 	}, each => [ [ '', 2 ], [ '(FLUSH_UNLOGGED false)', 2 ], [ '(MODE fast)', 2 ], [ '(MODE spread, FLUSH_UNLOGGED)', 0 ], [ '(FLUSH_UNLOGGED true)', 0 ] ], skip => sub ($options, $) { $options && $aio->major < 19 ? '18 has no options' : undef });
 
+	# syncs that sessions have asked for, of each of its files
+	$aio->scenario('DROP of a table of three files', sub {
+		my ($t) = long_table($aio, 't');
+		$aio->sql($_) for "UPDATE $t SET gen = 1", "SELECT evict_rel('$t')", "DROP TABLE $t", 'CHECKPOINT';
+		unlike($aio->log_text, qr/could not fsync/, 'the files are not missed');
+	});
+
+	# it is spread over time by how much it has written
+	$aio->scenario('a checkpoint in no hurry', with('alice', 100, changes => 1, sub ($alice, $t) {
+		$aio->sql("UPDATE $t SET gen = 1");
+		$alice->starts("SELECT pg_backup_start('test_aio', fast => false)");
+		ok($aio->poll(sub { $aio->wait_event($aio->pids_of_type('checkpointer')) eq 'CheckpointWriteDelay' }), 'pauses between its writes');
+		$aio->sql('CHECKPOINT');
+		$alice->wait_for_end;
+		$alice->sql('SELECT pg_backup_stop(false)');
+	}));
+
 	# What a checkpoint asks of the kernel, as strace shows it: the blocks that it writes, those that it
 	# asks to be written back, and the files that it syncs.
 	my $reason = no_strace();
