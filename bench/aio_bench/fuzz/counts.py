@@ -360,6 +360,8 @@ def cancelled(probe: Probe) -> None:
 
 def reloaded(probe: Probe) -> None:
     """Each process follows a change of the configuration."""
+    # while it writes slowly, the checkpointer does not log what it is asked for
+    probe.ask("CHECKPOINT")
     log = probe.driver.cluster.log
     start = log.stat().st_size
     for prefix in "%p|%b|%e|new|", None:
