@@ -41,6 +41,17 @@ with_each_io_method('worker; long: all', sub {
 		$alice->ends('the checkpoint is complete');
 	}));
 
+	# of its forks, at least one is still to be synced
+	$aio->scenario('DROP between two syncs', with('alice bob', sub ($alice, $bob) {
+		$aio->sql($_) for 'CREATE TABLE scenario.d (i int)', 'INSERT INTO scenario.d SELECT generate_series(1, 1000)', 'DELETE FROM scenario.d WHERE i % 2 = 0', 'VACUUM scenario.d';
+		$bob->io_hold(undef, op => 'sync', backend_type => 'checkpointer', times => 1);
+		$alice->starts('CHECKPOINT');
+		$aio->io_held_count(1);
+		$aio->sql('DROP TABLE scenario.d');
+		$bob->gives('SELECT io_release(pid, io_id), io_hold_end() FROM io_held', 't|1', 'release');
+		$alice->ends('the checkpoint is complete');
+	}));
+
 	# the order in which the checkpointer writes, and that it syncs afterwards
 	$aio->scenario('a trace of a checkpoint', with('alice', 20, sub ($alice, $t) {
 		$aio->sql('CHECKPOINT');

@@ -118,9 +118,21 @@ with_each_io_method('io_uring; long: all', sub {
 		slow_read($aio, $bob, $tables[2], 'c2', 4) if $aio->method eq 'io_uring';
 		$bob->sql('ROLLBACK');
 	}), log => qr/LOG:  could not read blocks/);
+
+	# each file is closed and opened again
+	$aio->scenario('more temporary files than descriptors', with('alice', sub ($alice) {
+		my @cursors = map { "c$_" } 1 .. 70;
+		$alice->sql("SET work_mem = '64kB'; BEGIN; " . join(';', map { "DECLARE $_ CURSOR WITH HOLD FOR SELECT i FROM generate_series(1, 4000) i" } @cursors) . '; COMMIT');
+		$aio->gives('SELECT count(*) FROM pg_ls_tmpdir()', 70, 'files');
+		for my $row (1, 4000)
+		{
+			my $before = $row - 1;
+			$alice->gives(join(';', map { "MOVE ABSOLUTE $before FROM $_; FETCH 1 FROM $_" } @cursors), join("\n", ($row) x 70), "row $row of each");
+		}
+	}));
 }, conf => { max_files_per_process => 64, io_max_concurrency => 64, max_connections => 10 });
 
-# The background writer: it closes the files of dropped tables, or it would keep a descriptor of
+# The background writer closes the files of dropped tables, or it would keep a descriptor of
 # each, and counts the rounds that end early.
 for_each_io_method('worker; long: all', sub {
 	$aio->scenario('a table is dropped', with('alice', [ t => 100 ], [ u => 100 ], sub ($alice, $t, $u) {
@@ -153,6 +165,21 @@ for_each_io_method('worker; long: all', sub {
 	}));
 
 	# a round ends when it has written so many; with one each, both counts are the same
+	# there is room for 128: a session syncs what it cannot ask for, and waits until it can ask for files to be removed
+	$aio->scenario('a full queue to the checkpointer', with('alice', sub ($alice) {
+		$aio->sql('CHECKPOINT');
+		my $tables = join ', ', map { "scenario.q$_" } 1 .. 150;
+		while_still(($aio->pids_of_type('checkpointer'))[0], sub {
+			$alice->sql("CREATE TABLE $_ ()") for split /, /, $tables;
+			$alice->starts("DROP TABLE $tables");
+			$alice->waits_on('RegisterSyncRequest');
+		});
+		$alice->ends;
+		$aio->sql('CHECKPOINT');
+		$aio->gives("SELECT count(*) FROM pg_ls_dir('base/' || (SELECT oid FROM pg_database WHERE datname = current_database())) f WHERE f ~ '^[0-9]+\$' AND f::oid NOT IN (SELECT pg_relation_filenode(oid) FROM pg_class WHERE relfilenode > 0 OR relkind IN ('r', 't', 'i'))",
+			0, 'no file is left');
+	}));
+
 	$aio->scenario('rounds that end early', with('alice', [ t => 100, changes => 1 ], [ u => 100, changes => 1 ], sub ($alice, $t, $u) {
 		my $work = sub { $alice->sql("UPDATE $t SET gen = gen; SELECT evict_rel('$u'); SELECT count(*) FROM read_stream_for_blocks('$u', ARRAY(SELECT generate_series(0, 99)))") };
 		my $counts = 'SELECT buffers_clean, maxwritten_clean FROM pg_stat_bgwriter';

@@ -122,6 +122,9 @@ with_each_io_method('sync; long: all', sub {
 			# a wait for io_uring does not, if the read has ended meanwhile
 			cmp_ok(scalar @$done, '>=', @$interrupted, 'each comes again') if $calls ne 'io_uring_enter';
 		}
+		$aio->sql('CREATE TABLE scenario.e (i int)');
+		my ($interrupted) = while_interrupted($aio, $alice, 'fallocate', sub { $alice->sql("SELECT grow_rel('scenario.e', 16)") });
+		cmp_ok(scalar @$interrupted, '>=', 1, 'a table grows nevertheless');
 	}), skip => $skip);
 
 	# a session waits in the kernel only if the reads take longer than the submission

@@ -272,6 +272,12 @@ for_each_io_method('io_uring; long: all', sub {
 		cmp_ok($allocated->() - $before, '<', 100, 'and none for cached blocks');
 		$is_reported->() for 1 .. 3;
 		cmp_ok($allocated->() - $before, '<', 250, 'no round counts those of earlier rounds');
+		$aio->evict($t);
+		$is_reported->();
+		$before = $allocated->();
+		$alice->sql("VACUUM (BUFFER_USAGE_LIMIT '128kB', DISABLE_PAGE_SKIPPING, TRUNCATE off) $t");
+		$is_reported->() for 1, 2;
+		cmp_ok($allocated->() - $before, '<', 90, 'nor what a ring takes from itself');
 	}));
 
 	$aio->scenario('extensions', with('alice', sub ($alice, $timing) {

@@ -186,7 +186,11 @@ for_each_io_method('io_uring; long: all', sub {
 	$aio->scenario('a checkpoint in no hurry', with('alice', 100, changes => 1, sub ($alice, $t) {
 		$aio->sql("UPDATE $t SET gen = 1");
 		$alice->starts("SELECT pg_backup_start('test_aio', fast => false)");
-		ok($aio->poll(sub { $aio->wait_event($aio->pids_of_type('checkpointer')) eq 'CheckpointWriteDelay' }), 'pauses between its writes');
+		my %dirty;
+		ok($aio->poll(sub {
+			$dirty{ $aio->sql("SELECT count(*) FROM buffers_in_file(pg_relation_filenode('$t')) WHERE 'DIRTY' = ANY (flags)") } = 1 if $aio->wait_event($aio->pids_of_type('checkpointer')) eq 'CheckpointWriteDelay';
+			return keys %dirty > 3;
+		}), 'pauses between its writes') || diag(join ' ', keys %dirty);
 		$aio->sql('CHECKPOINT');
 		$alice->wait_for_end;
 		$alice->sql('SELECT pg_backup_stop(false)');
