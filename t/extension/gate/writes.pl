@@ -41,9 +41,9 @@ with_each_io_method('worker; long: all', sub {
 		$alice->ends('the checkpoint is complete');
 	}));
 
-	# of its forks, at least one is still to be synced
+	# of its forks, which the session has written, at least one is still to be synced
 	$aio->scenario('DROP between two syncs', with('alice bob', sub ($alice, $bob) {
-		$aio->sql($_) for 'CREATE TABLE scenario.d (i int)', 'INSERT INTO scenario.d SELECT generate_series(1, 1000)', 'DELETE FROM scenario.d WHERE i % 2 = 0', 'VACUUM scenario.d';
+		$aio->sql($_) for 'CREATE TABLE scenario.d (i int)', 'INSERT INTO scenario.d SELECT generate_series(1, 1000)', 'DELETE FROM scenario.d WHERE i % 2 = 0', 'VACUUM scenario.d', "SELECT evict_rel('scenario.d')";
 		$bob->io_hold(undef, op => 'sync', backend_type => 'checkpointer', times => 1);
 		$alice->starts('CHECKPOINT');
 		$aio->io_held_count(1);
