@@ -41,13 +41,14 @@ with_each_io_method('worker; long: all', sub {
 		$alice->ends('the checkpoint is complete');
 	}));
 
-	# of its forks, which the session has written, at least one is still to be synced
+	# their forks, which the session has written, are a good part of the files to be synced
 	$aio->scenario('DROP between two syncs', with('alice bob', sub ($alice, $bob) {
-		$aio->sql($_) for 'CREATE TABLE scenario.d (i int)', 'INSERT INTO scenario.d SELECT generate_series(1, 1000)', 'DELETE FROM scenario.d WHERE i % 2 = 0', 'VACUUM scenario.d', "SELECT evict_rel('scenario.d')";
+		my @tables = map { "scenario.d$_" } 1 .. 10;
+		for my $d (@tables) { $aio->sql($_) for "CREATE TABLE $d (i int)", "INSERT INTO $d SELECT generate_series(1, 1000)", "DELETE FROM $d WHERE i % 2 = 0", "VACUUM $d", "SELECT evict_rel('$d')" }
 		$bob->io_hold(undef, op => 'sync', backend_type => 'checkpointer', times => 1);
 		$alice->starts('CHECKPOINT');
 		$aio->io_held_count(1);
-		$aio->sql('DROP TABLE scenario.d');
+		$aio->sql("DROP TABLE ${\join(', ', @tables)}");
 		$bob->gives('SELECT io_release(pid, io_id), io_hold_end() FROM io_held', 't|1', 'release');
 		$alice->ends('the checkpoint is complete');
 	}));
