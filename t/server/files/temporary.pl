@@ -81,7 +81,9 @@ with_each_io_method('worker', sub {
 		my @where = $aio->log_text =~ /client backend ${\($what =~ s{ }{_}gr)} LOG:  temporary file: path "([^"]+)\/pgsql_tmp/g;
 		is(join(' ', grep { !m{^pg_tblspc/} } @where), '', 'all of its files');
 		cmp_ok(scalar @where, '>', 0, 'there are some');
-		$aio->gives("SELECT count(*) FROM pg_ls_tmpdir()", $what eq 'a cursor' ? 1 : 0, 'but for what outlives the transaction');
+		$alice->sql("BEGIN; DECLARE c CURSOR WITH HOLD FOR $rows; COMMIT");
+		$aio->gives('SELECT count(*) FROM pg_ls_tmpdir()', 1, 'but not one that outlives its transaction');
+		$alice->sql('CLOSE c');
 	}, each => [ sort keys %spills ], log => qr/LOG:  temporary file/);
 
 	# a start knows temporary files of relations and of the executor by their names
