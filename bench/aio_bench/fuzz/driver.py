@@ -297,7 +297,7 @@ class Driver:
                 return
         self.fail(f"s{session.number} after {step_text(step) if step else 'a crash'}: "
                   + "; ".join(f"{table}: {describe_difference(candidates[-1].now[table], rows)}" for table, rows in found.items() if rows != candidates[-1].now[table])
-                  + (f" prepared: {prepared}" if prepared != (owner.prepared is not None) else ""))
+                  + (f" prepared: {prepared}" if prepared != (owner.prepared is not None) else "") + f"\n{self.alarming()}")
 
     def unlogged(self) -> set[str]:
         return {row[0] for row in self.ask("SELECT relname FROM pg_class WHERE relpersistence = 'u' AND relkind = 'r'")}
