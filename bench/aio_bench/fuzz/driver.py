@@ -60,6 +60,8 @@ class Driver:
         self.owners = [Owner(number, [*SHARED, f"own{number}", f"temp{number}"]) for number in range(OWNERS)]
         #: reads may fail: a fault of the gate, since all was looked at last
         self.failing = False
+        #: at any time in this run
+        self.has_crashed = False
         #: processes may have been killed since then
         self.killed = False
         #: the I/O gate works on this server
@@ -432,6 +434,7 @@ class Driver:
         if how == "promote" and not wait_for(partial(self.ask, "SELECT 1 FROM pg_stat_replication WHERE state = 'streaming'"), STUCK):
             self.fail(f"the standby does not follow\n{self.who_waits()}")
         self.crashed = how != "restart"
+        self.has_crashed |= self.crashed
         pids = [(session, session.connection.pid, session.step) for session in self.sessions]
         if how == "kill":
             victims = [row[0] for row in self.ask(f"SELECT pid FROM pg_stat_activity WHERE backend_type IN {oracles.SERVANTS} OR pid = ANY ('{{{','.join(str(pid) for _, pid, _ in pids)}}}') ORDER BY backend_type, pid")]

@@ -120,11 +120,13 @@ def leftovers(driver: "Driver") -> None:
         "held reads": "SELECT * FROM io_held",
         "temporary files": "SELECT * FROM pg_ls_tmpdir()",
         "locks of extensions": "SELECT l FROM pg_locks l JOIN pg_stat_activity USING (pid) WHERE locktype = 'extend' AND state ~ '^idle'",
-        # those of new relations are not known to others
-        "buffers of dropped relations": "SELECT relfilenode, relforknumber, relblocknumber FROM pg_buffercache WHERE reldatabase = (SELECT oid FROM pg_database WHERE datname = current_database())"
-                                        " AND relfilenode NOT IN (SELECT pg_relation_filenode(oid) FROM pg_class WHERE relfilenode > 0 OR relkind IN ('r', 'i', 't'))"
-                                        " AND NOT EXISTS (SELECT FROM pg_stat_activity WHERE backend_xid IS NOT NULL AND pid <> pg_backend_pid()) AND NOT EXISTS (SELECT FROM pg_prepared_xacts)",
     }
+    # a crash leaves those of relations whose transaction has not ended; others do not know those of new relations
+    if not driver.has_crashed:
+        questions["buffers of dropped relations"] = (
+            "SELECT relfilenode, relforknumber, relblocknumber FROM pg_buffercache WHERE reldatabase = (SELECT oid FROM pg_database WHERE datname = current_database())"
+            " AND relfilenode NOT IN (SELECT pg_relation_filenode(oid) FROM pg_class WHERE relfilenode > 0 OR relkind IN ('r', 'i', 't'))"
+            " AND NOT EXISTS (SELECT FROM pg_stat_activity WHERE backend_xid IS NOT NULL AND pid <> pg_backend_pid()) AND NOT EXISTS (SELECT FROM pg_prepared_xacts)")
     for what, question in questions.items():
         if not wait_for(partial(lambda question: not driver.ask(question), question), 8, 0.02):
             driver.fail(f"{what} are left: {driver.ask(question)[:5]}")
