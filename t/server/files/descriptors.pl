@@ -164,7 +164,6 @@ for_each_io_method('worker; long: all', sub {
 		like($aio->log_text($size), qr/checkpoint sync: number=\d+ file=$file /, 'the checkpoint syncs its file');
 	}));
 
-	# a round ends when it has written so many; with one each, both counts are the same
 	# there is room for 128: a session syncs what it cannot ask for, and waits until it can ask for files to be removed
 	$aio->scenario('a full queue to the checkpointer', with('alice', sub ($alice) {
 		$aio->sql('CHECKPOINT');
@@ -180,6 +179,7 @@ for_each_io_method('worker; long: all', sub {
 			0, 'no file is left');
 	}));
 
+	# a round ends when it has written so many; with one each, both counts are the same
 	$aio->scenario('rounds that end early', with('alice', [ t => 100, changes => 1 ], [ u => 100, changes => 1 ], sub ($alice, $t, $u) {
 		my $work = sub { $alice->sql("UPDATE $t SET gen = gen; SELECT evict_rel('$u'); SELECT count(*) FROM read_stream_for_blocks('$u', ARRAY(SELECT generate_series(0, 99)))") };
 		my $counts = 'SELECT buffers_clean, maxwritten_clean FROM pg_stat_bgwriter';

@@ -288,7 +288,6 @@ for_each_io_method('io_uring; long: all', sub {
 		$aio->gives("SELECT count(*), sum(n) FROM $t", '40|780', 'the rows');
 	}));
 
-	# each of the ranges is long enough to be skipped; the first alone has rows that are not frozen
 	# or the cursor would point to another row
 	$aio->scenario('a page that the session itself has pinned', with('alice bob', sub ($alice, $bob) {
 		my $p = 'scenario.p';
@@ -302,6 +301,7 @@ for_each_io_method('io_uring; long: all', sub {
 		$aio->gives($rows, 15, 'and go then');
 	}), skip => $aio->lacks('pageinspect'));
 
+	# each of the ranges is long enough to be skipped; the first alone has rows that are not frozen
 	$aio->scenario('skips visible pages, then frozen ones', with('alice', sub ($alice) {
 		my $t = 'scenario.v';
 		$aio->sql("CREATE TABLE $t (n int, body text STORAGE PLAIN) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT i, repeat('x', 7000) FROM generate_series(0, 199) i");
