@@ -91,16 +91,6 @@ for_each_io_method('worker; long: all', sub {
 		$alice->gives("SELECT count(*), sum(length(body)) FROM $u", '10|64000', 'the rows');
 	}));
 
-	# a session knows how long maps are
-	$aio->scenario('a new visibility map', with('alice', sub ($alice) {
-		$aio->sql('CREATE TABLE scenario.n (i int) WITH (autovacuum_enabled = off); INSERT INTO scenario.n SELECT generate_series(1, 1000); CREATE INDEX ON scenario.n (i)');
-		$alice->sql('SET enable_seqscan = off; SET enable_bitmapscan = off');
-		my $fetches = sub { return explained($alice, 'BUFFERS', 'SELECT i FROM scenario.n WHERE i < 500')->{'Heap Fetches'} };
-		cmp_ok($fetches->(), '>', 0, 'there is none');
-		$aio->sql('VACUUM scenario.n');
-		is($fetches->(), 0, 'it is used at once');
-	}));
-
 	# DropRelationsAllBuffers() looks for more than twenty files in another way
 	$aio->scenario('DROP of %s tables, ordered by %s', with('alice', sub ($alice, $count, $order) {
 		$alice->note_temporary_tables;
