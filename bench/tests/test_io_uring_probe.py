@@ -124,6 +124,12 @@ class Reasons(unittest.TestCase):
         self.assertEqual(said.returncode, 2)
         self.assertIn(f"{self.directory} is of PostgreSQL 17, ", said.stderr)
 
+    @unittest.skipIf(os.geteuid() == 0, "root can read every directory")
+    def test_data_directory_that_cannot_be_read(self) -> None:
+        os.chmod(self.directory, 0)
+        self.addCleanup(os.chmod, self.directory, 0o700)
+        self.assertIn(": Permission denied: run the probe as its owner", run(self.directory, PG_CONFIG).stderr)
+
     @unittest.skipUnless(os.geteuid() == 0, "only root can become another user")
     def test_root_becomes_the_owner(self) -> None:
         self.write("postgresql.conf")
@@ -165,7 +171,7 @@ class Reasons(unittest.TestCase):
             self.assertRegex(lines[0], f"^{answer}$", said.stderr)
             self.assertEqual(said.returncode, status)
             self.assertIn(f'("ulimit -n" is {number})', said.stdout)
-            self.assertEqual("LimitNOFILE=" in said.stdout, status == 1)
+            self.assertEqual(["LimitNOFILE=" in said.stdout, "LimitMEMLOCK=" in said.stdout], [status == 1, False])
             self.assertRegex(lines[1], "^process [0-9]+ has 142 rings with [0-9]+ kB; the settings ask for 142 rings: 102 max_connections")
 
     def test_seccomp_refuses(self) -> None:
