@@ -235,6 +235,10 @@ for_each_io_method('worker', sub {
 			$alice->sql('SELECT count(*) FROM ' . sprintf($function, $_)) for $t, map { "scenario.$_" } split ' ', $accepts;
 		}
 		$aio->sql('DROP FOREIGN DATA WRAPPER w CASCADE');
+		$aio->sql('CREATE TABLE scenario.q (n int, a int[]) PARTITION BY LIST (n)');
+		$aio->sql("CREATE INDEX q_$_ ON scenario.q USING $_ ("  . ($_ eq 'gin' ? 'a' : 'n') . ')') for qw(btree hash gin);
+		$alice->fails("SELECT $_", '42809', qr/is not a \S+ index/, $_) for $aio->lacks('pgstattuple') ? () : map { my $kind = s/btree//r; "pgstat${kind}index('scenario.q_$_')" } qw(btree hash gin);
+		$alice->gives("SELECT v.all_visible, v.all_frozen, m.* FROM pg_visibility('$t', $_) v, pg_visibility_map('$t', $_) m", 'f|f|f|f', "block $_") for $aio->lacks('pg_visibility') ? () : (3, 4294967294);
 	}));
 
 	# a caller of a function that returns any row names its columns

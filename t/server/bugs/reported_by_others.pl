@@ -102,4 +102,15 @@ for_each_io_method('worker', sub {
 		$aio->poll(sub { ($loaded, $known) = $aio->log_text($size) =~ /autoprewarm successfully prewarmed (\d+) of (\d+) previously-loaded blocks/ }) or fail('autoprewarm ends');
 		$aio->has_bug('autoprewarm-lock') ? cmp_ok($loaded, '>=', 300, 'TRUNCATE has waited for all blocks') : cmp_ok($loaded, '<', $known - 100, 'autoprewarm gives up the table');
 	});
+
+	# no bug is known; the hold is needed
+	$aio->scenario('a shutdown during autoprewarm', with('', 300, sub ($t) {
+		$aio->sql("SELECT pg_prewarm('$t')");
+		while_stopped($aio);
+		$aio->wait_for('SELECT count(*) > 0 FROM io_held');
+		my $list = $aio->node->data_dir . '/autoprewarm.blocks';
+		my $blocks = -s $list;
+		while_stopped($aio, sub { is(-s $list, $blocks, 'leaves the list of blocks as it was') });
+		$aio->end_filters;
+	}), log => qr/autoprewarm worker FATAL:  terminating background worker|postmaster LOG:  background worker "autoprewarm worker"/);
 }, needs => 'gate pg_prewarm', conf => { shared_preload_libraries => 'test_aio, pg_prewarm', 'pg_prewarm.autoprewarm_interval' => '0', 'test_aio.hold_at_start' => 'autoprewarm worker' });

@@ -28,6 +28,14 @@ sub of_heap (@pages)
 	return [ "SELECT lp, lp_off, lp_flags, lp_len, t_xmin, t_xmax, t_field3, t_ctid, t_infomask2, t_infomask, t_hoff, t_bits, encode(t_data, 'hex') FROM generate_series(0, $#pages) b, heap_page_items(get_raw_page('%1\$s', b))", @rows ];
 }
 
+sub of_revmap ($page)
+{
+	my @numbers = unpack "x24 v${\(3 * 1360)}", $page;
+	my @rows;
+	while (my ($high, $low, $item) = splice @numbers, 0, 3) { push @rows, "(${\($high << 16 | $low)},$item)" }
+	return [ q{SELECT pages FROM brin_revmap_data(get_raw_page('%1$s', 1))}, @rows ];
+}
+
 # Functions that count the same pages and entries of an index (%1$s): each row of a query has the same twice.  "page" is
 # its pages but the first one, with what functions say of a page of its kind.
 my $page = q{WITH page AS (SELECT * FROM generate_series(1, pg_relation_size('%1$s') / 8192 - 1) n, get_raw_page('%1$s', n) p, page_header(p), %2$s)};
@@ -103,7 +111,7 @@ END
 		$alice->note_temporary_tables if $kind eq 'TEMP';
 		my $s = $kind eq 'TEMP' ? '' : 'scenario.';
 		my $t = "${s}t";
-		$alice->sql("CREATE $kind TABLE $t (n int, p point, a int[], body text)" . ($kind eq 'TEMP' ? '' : ' WITH (autovacuum_enabled = off)'));
+		$alice->sql("CREATE $kind TABLE $t (n int, p point, a int[], body text, b int, c int, d int, e int)" . ($kind eq 'TEMP' ? '' : ' WITH (autovacuum_enabled = off)'));
 		$alice->sql("CREATE INDEX $_ ON $t USING $_ ($columns{$_})") for sort keys %columns;
 		my $insert = sub ($from, $to, $n = 'i') { $alice->sql("INSERT INTO $t SELECT $n, point(i, i), ARRAY[i], CASE WHEN i % 3 = 0 THEN repeat('x', 200) END FROM generate_series($from, $to) i") };
 		$insert->(0, 2499);
@@ -149,7 +157,7 @@ END
 		for my $index (sort keys %columns)
 		{
 			my @of_index = TestAio::Pages->of($aio, $alice, "$s$index")->pages;
-			agrees($aio, $alice, "$s$index", of_headers(main => @of_index));
+			agrees($aio, $alice, "$s$index", of_headers(main => @of_index), $index eq 'brin' ? of_revmap($of_index[1]) : ());
 			for my $query ($aio->lacks('pgstattuple') ? () : @{ $same{$index} // [] })
 			{
 				my $wrong = $alice->sql(sprintf "$page SELECT * FROM ($query) q (found, counted) WHERE found::text <> counted::text" =~ s/%2\$s/$of_page{$index}/r, "$s$index");
