@@ -33,7 +33,9 @@ END
 		# a file_copy writes what the WAL has of a copy before it
 		for my $strategy (qw(file_copy wal_log))
 		{
-			$aio->sql("CREATE DATABASE $strategy TEMPLATE template STRATEGY $strategy");
+			my $frank = $aio->session('frank');
+			is($aio->io_during($frank, 'relation/bulkwrite', sub { $frank->sql("CREATE DATABASE $strategy TEMPLATE template STRATEGY $strategy") }), '0/0', "$strategy: no page of the copy is read");
+			$aio->end_session($frank);
 			my $carol = $aio->session('carol', dbname => $strategy);
 			is($forks->($carol), $expected_forks, "$strategy: the same pages in the other forks");
 			$aio->end_session($carol);
