@@ -132,6 +132,14 @@ with_each_io_method('io_uring; long: all', sub {
 	}));
 }, conf => { max_files_per_process => 64, io_max_concurrency => 64, max_connections => 10 });
 
+with_each_io_method('sync; long: all', sub {
+	$aio->scenario('programs that the server starts', with('alice', 10, sub ($alice, $t) {
+		$alice->note_temporary_tables;
+		$alice->sql("SELECT count(*) FROM $t; CREATE TEMP TABLE seen (file text); COPY seen FROM PROGRAM 'ls -l /proc/self/fd'");
+		$alice->gives(q{SELECT string_agg(file, '; ') FROM seen WHERE file ~ '/(base|global)/.*\d|/pg_wal/'}, '', 'have none of its files open');
+	}));
+});
+
 # The background writer closes the files of dropped tables, or it would keep a descriptor of
 # each, and counts the rounds that end early.
 for_each_io_method('worker; long: all', sub {

@@ -86,6 +86,22 @@ with_each_io_method('worker', sub {
 		$alice->sql('CLOSE c');
 	}, each => [ sort keys %spills ], log => qr/LOG:  temporary file/);
 
+	$aio->scenario('a database elsewhere', sub {
+		$aio->sql('CREATE DATABASE other TEMPLATE postgres TABLESPACE elsewhere');
+		my $bob = $aio->session('bob', dbname => 'other');
+		$bob->sql("CREATE TABLE r AS SELECT generate_series(1, 20000) AS i; ANALYZE r; SET work_mem = '64kB'; SET hash_mem_multiplier = 1; SET log_temp_files = 0; SET enable_mergejoin = off; SET enable_nestloop = off; SET max_parallel_workers_per_gather = 2; SET min_parallel_table_scan_size = 0; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0");
+		for my $tablespaces ("''", 'elsewhere')
+		{
+			$bob->sql("SET temp_tablespaces = $tablespaces");
+			$bob->sql('SELECT count(*) FROM r a JOIN r b USING (i); SELECT count(*) FROM (SELECT i FROM r ORDER BY i DESC OFFSET 1) s');
+		}
+		my @files = $aio->log_text =~ /LOG:  temporary file: path "([^"]+)"/g;
+		is(join(' ', grep { !m{^pg_tblspc/} } @files), '', 'all temporary files are there');
+		cmp_ok(scalar(grep { /fileset/ } @files), '>', 1, 'also those that processes share');
+		$aio->end_session($bob);
+		$aio->sql('DROP DATABASE other');
+	}, log => qr/LOG:  temporary file/);
+
 	# a start knows temporary files of relations and of the executor by their names
 	$aio->scenario('a start removes temporary files', sub {
 		my $base = $aio->node->data_dir . '/base';

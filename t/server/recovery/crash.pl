@@ -192,9 +192,16 @@ with_each_io_method('sync', sub {
 		}
 		my $rows = join '; ', map { "SELECT '$_', count(n), sum(n), min(n), max(n) FROM scenario.$_ WHERE n > 0" } 'a' .. 'f', 'm';
 		my @before = map { $aio->sql("SET enable_seqscan = $_; SET enable_bitmapscan = off; $rows") } qw(on off);
-		$aio->recovers;
+		# a start after a crash syncs all files, those of tablespaces, too, or says why not
+		my @unreadable = map { "$_/unreadable" } $aio->node->data_dir . '/base', $aio->node->basedir . '/elsewhere';
+		mkdir $_, 0 or die "$_: $!" for @unreadable;
+		my $lived = eval { $aio->recovers; 1 };
+		# or nobody could remove the server's directory
+		rmdir for @unreadable;
+		die $@ if !$lived;
+		is(join(' ', sort map { s{\d+}{N}gr } $aio->log_text =~ m{startup LOG:  could not open directory "(\S+/unreadable)": Permission denied}g), './base/unreadable pg_tblspc/N/unreadable', 'directories that cannot be synced');
 		is(join("\n", map { $aio->sql("SET enable_seqscan = $_; SET enable_bitmapscan = off; $rows") } qw(on off)), join("\n", @before), 'the rows');
-	}, dies => 1);
+	}, dies => 1, log => qr{startup LOG:  could not open directory "\S+/unreadable"});
 }, conf => { wal_level => 'minimal', max_wal_senders => 0, fsync => 'on' });
 
 # Returns the processes whose current directory is the server's, by what ps shows of them.
