@@ -317,6 +317,52 @@ with_each_io_method('sync; long: all', sub {
 		$aio->is_as_written($t, except => join "\n", map { "block $_ has no row" } 0 .. 2);
 	}));
 
+	# no row of a table is forgotten in an index that is too small for workers
+	$aio->scenario('parallel workers, and a small index', with('alice', 40, changes => 1, sub ($alice, $t) {
+		$aio->sql("CREATE INDEX ON $t (blk) WITH (fillfactor = 10); CREATE INDEX ON $t (rel, blk) WITH (fillfactor = 10); CREATE INDEX small ON $t (gen, blk) WHERE blk BETWEEN 0 AND 29; INSERT INTO $t SELECT 'x', -i, 0, 'x' FROM generate_series(1, 9000) i");
+		$aio->sql("DELETE FROM $t WHERE blk % 2 = 0");
+		$alice->sql('SET min_parallel_index_scan_size = 20; SET max_parallel_maintenance_workers = 2');
+		like(vacuum($alice, 'INDEX_CLEANUP on, TRUNCATE off, PARALLEL 2', $t), qr/launched \d parallel vacuum worker/, 'indexes that are large enough have workers');
+		$aio->gives("SELECT reltuples FROM pg_class WHERE oid = 'scenario.small'::regclass", 15, 'entries that remain in the small one');
+		$aio->sql("INSERT INTO $t SELECT 'y', 2 * i, 1, 'y' FROM generate_series(1000, 3000) i");
+		$alice->gives("SET enable_seqscan = off; SELECT count(*) FROM $t WHERE gen = 0 AND blk BETWEEN 0 AND 20", 10, 'rows by the small index');
+	}));
+
+	# it has as many rows each time, whichever pages VACUUM looks at; all of them if something is old
+	$aio->scenario('a table that does not change', with('alice', sub ($alice) {
+		my $t = 'scenario.few';
+		$aio->sql("CREATE TABLE $t WITH (autovacuum_enabled = off) AS SELECT i FROM generate_series(1, 9000) i; DELETE FROM $t WHERE ctid >= '(39,5)'");
+		for my $options ('FREEZE', ('TRUNCATE off') x 5)
+		{
+			$alice->sql("VACUUM ($options) $t");
+			$aio->gives("SELECT reltuples FROM pg_class WHERE oid = '$t'::regclass", $aio->sql("SELECT count(*) FROM $t"), "after VACUUM ($options)");
+		}
+		for my $setting (qw(vacuum_freeze_table_age vacuum_multixact_freeze_table_age))
+		{
+			unlike(vacuum($alice, 'TRUNCATE off', $t), qr/aggressively/, 'nothing is old');
+			$alice->sql("SET $setting = 0");
+			like(vacuum($alice, 'TRUNCATE off', $t), qr/aggressively vacuuming/, "$setting = 0");
+			$alice->sql("RESET $setting");
+		}
+		# ANALYZE does not note what is rolled back
+		$aio->sql("CREATE INDEX few_i ON $t (i)");
+		$alice->sql($_) for 'BEGIN', 'DROP INDEX scenario.few_i', "ANALYZE $t", 'ROLLBACK';
+		$aio->gives("SELECT relhasindex FROM pg_class WHERE oid = '$t'::regclass", 't', 'the index is there again');
+	}));
+
+	# the lock of a row that two sessions share is neither frozen nor lost
+	$aio->scenario('a row that two sessions lock', with('alice bob carol', 20, changes => 1, sub ($alice, $bob, $carol, $t) {
+		$_->sql("BEGIN; SELECT FROM $t WHERE blk = 3 FOR KEY SHARE") for $alice, $bob;
+		for my $end (0, 1)
+		{
+			vacuum($carol, 'FREEZE, TRUNCATE off', $t);
+			$aio->gives("SELECT string_agg(msg, ',') FROM verify_heapam('$t')", '', 'amcheck finds nothing') if !$aio->lacks('amcheck');
+			$end ? $carol->sql("SELECT FROM $t WHERE blk = 3 FOR UPDATE NOWAIT") : $carol->fails("SELECT FROM $t WHERE blk = 3 FOR UPDATE NOWAIT", '55P03', qr/could not obtain lock/, 'the row stays locked');
+			$_->sql('COMMIT') for $end ? () : ($alice, $bob);
+		}
+		$aio->is_as_written($t);
+	}));
+
 	# options of one relation are not those of the next one, nor of its TOAST table
 	$aio->scenario('options of relations', with('alice', sub ($alice, $option) {
 		for my $name ('a', 'b')
