@@ -134,6 +134,12 @@ with_each_io_method('io_uring; long: all', sub {
 				$aio->gives("SELECT sum($sum) > 0 ${\$dated->('false')} FROM $name WHERE $column = '$other'::regclass", "t$all", "$name: $other");
 			}
 		}
+		# a shared one
+		my $scans = q{SELECT seq_scan FROM pg_stat_all_tables WHERE relid = 'pg_shdescription'::regclass};
+		$aio->sql('SELECT FROM pg_shdescription; SELECT pg_stat_force_next_flush()');
+		cmp_ok($aio->sql($scans), '>', 0, 'scans of a shared table');
+		$aio->sql("SELECT pg_stat_reset_single_table_counters('pg_shdescription'::regclass)");
+		$aio->gives($scans, 0, 'and none after a reset');
 	}));
 
 	$aio->scenario('pg_statio_all_tables and pg_stat_all_tables', with('alice', 40, sub ($alice, $t) {
@@ -304,6 +310,11 @@ for_each_io_method('worker', sub {
 			my @pairs = map { my $c = $_; [ $c, ($c =~ s/s$//r) . "_$unit" ] } $unit eq 'bytes' ? qw(reads writes extends) : qw(reads writes writebacks extends fsyncs);
 			$aio->gives('SELECT count(*) FROM pg_stat_io WHERE ' . join(' OR ', map { "($_->[0] IS NULL) <> ($_->[1] IS NULL)" } @pairs), 0, $unit);
 		}
+	});
+
+	$aio->scenario('the waits of processes without a database', sub {
+		my ($checkpointer) = $aio->pids_of_type('checkpointer');
+		$aio->gives_soon("SELECT pg_stat_get_backend_wait_event_type(id), pg_stat_get_backend_wait_event(id) FROM pg_stat_get_backend_idset() id WHERE pg_stat_get_backend_pid(id) = $checkpointer", 'Activity|CheckpointerMain');
 	});
 
 	# the server's header names the locks
