@@ -211,6 +211,7 @@ def change(probe: Probe) -> None:
             probe.same(f"{what}: blocks written: by EXPLAIN, by pg_stat_io", plan["Local Written Blocks"] + planning["Local Written Blocks"], counted["temp relation written"] + counted["temp relation extended"])
             probe.same(f"{what}: blocks read: by EXPLAIN, by pg_stat_io", plan["Local Read Blocks"] + planning["Local Read Blocks"], counted["temp relation read"])
         else:
+            probe.ordered(f"{what}: blocks read: by EXPLAIN, by pg_stat_io", plan["Shared Read Blocks"], counted["relation read"])
             probe.ordered(f"{what}: blocks extended by pg_stat_io, written by EXPLAIN, both by pg_stat_io", counted["relation extended"], plan["Shared Written Blocks"],
                           counted["relation extended"] + counted["relation written"], by=1)
             probe.ordered(f"{what}: time of extensions by pg_stat_io, of writes by EXPLAIN, of both by pg_stat_io", counted["relation extend time"], 1.05 * plan.get("Shared I/O Write Time", 0.0),

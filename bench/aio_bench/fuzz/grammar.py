@@ -296,8 +296,8 @@ class Grammar:
         name, errors = f"copy{me}", ("errors", "42P04", "3D000", "55006")
         yield Step(me, "sql", f"CREATE DATABASE {name} TEMPLATE template0 STRATEGY {self.one('wal_log', 'file_copy')} TABLESPACE {self.one('pg_default', 'aside')}", errors, "no tx")
         if self.random.random() < 0.4:
-            # a move that a crash has interrupted leaves files, which are in the way of the next one
-            yield Step(me, "sql", f"ALTER DATABASE {name} SET TABLESPACE {self.one('pg_default', 'aside')}", (*errors, "55000"), "no tx")
+            # a move that a crash has interrupted leaves files, which are in the way of the next one; a database whose DROP was interrupted has none
+            yield Step(me, "sql", f"ALTER DATABASE {name} SET TABLESPACE {self.one('pg_default', 'aside')}", (*errors, "55000", "58P01"), "no tx")
         if self.random.random() < 0.5:
             yield Step(me, "sql", f"DROP DATABASE {name}", errors, "no tx")
 
