@@ -6,6 +6,7 @@ from contextlib import suppress
 from math import inf
 
 from .. import processes
+from ..explorer.client import Lost
 from ..servers import ServerError
 from .cluster import Cluster
 from .driver import Driver, Failure
@@ -20,7 +21,7 @@ def attempt(cluster: Cluster, script: Script, until: float = inf) -> tuple[str |
     try:
         driver.begin()
         driver.run(until)
-    except (Failure, TimeoutError, ServerError, psycopg.Error, RuntimeError) as error:
+    except (Failure, Lost, TimeoutError, ServerError, psycopg.Error, RuntimeError) as error:
         why = str(error) if isinstance(error, Failure) else f"{type(error).__name__}: {error}\n{driver.alarming()}\n{driver.running()}"
         # a fast shutdown while the server restarts after a crash lasts for ever (doc/reports/shutdown-after-crash)
         for pid in processes.pids(cluster.data):

@@ -275,7 +275,7 @@ class Driver:
             except Exception as error:
                 # a read of a catalog may fail
                 if not (self.failing or self.killed) or time.monotonic() > deadline:
-                    self.fail(f"cannot connect: {error}")
+                    self.fail(f"cannot connect: {error}\n{self.alarming()}\n{self.running()}")
         session.counts = {}
         owner = self.owners[session.number]
         candidates = [owner]
