@@ -273,6 +273,17 @@ for_each_io_method('worker', sub {
 		}
 	}), skip => $aio->lacks('amcheck'));
 
+	# a map from before rows were deleted
+	$aio->scenario('what pg_visibility says of a wrong map', with('alice', 40, changes => 1, sub ($alice, $t) {
+		$alice->sql("VACUUM (FREEZE) $t; SELECT evict_rel('$t')");
+		my $map = $aio->file_of($t) . '_vm';
+		my $before = PostgreSQL::Test::Utils::slurp_file($map);
+		$alice->gives("SELECT (SELECT count(*) FROM pg_check_visible('$t')), (SELECT count(*) FROM pg_check_frozen('$t'))", '0|0', 'nothing of a right one');
+		$alice->sql("DELETE FROM $t WHERE blk IN (3, 33); SELECT evict_rel('$t')");
+		$aio->overwrite($map, 0, $before);
+		$alice->gives("SELECT string_agg(t_ctid::text, ' ') FROM $_('$t') t_ctid", '(3,1) (33,1)', $_) for qw(pg_check_visible pg_check_frozen);
+	}), skip => $aio->lacks('pg_visibility'));
+
 	# a stream that is left before its end
 	$aio->scenario('amcheck ends at the first corruption', with('alice', 60, changes => 1, sub ($alice, $t, $first, @bad) {
 		my $file = $aio->file_of($t);

@@ -176,6 +176,11 @@ with_each_io_method('sync', sub {
 		  'ALTER TABLE scenario.f ALTER n TYPE bigint', 'CREATE INDEX ON scenario.f (n)', 'CREATE TABLE scenario.m (n int)',
 		  # the server looks for more than twenty files in another way
 		  q{DO $$ BEGIN FOR i IN 1 .. 25 LOOP EXECUTE format('CREATE TABLE scenario.m%s () INHERITS (scenario.m); INSERT INTO scenario.m%s SELECT generate_series(1, 400)', i, i); END LOOP; END $$};
+		# nor does the WAL have hint bits of a file that is new
+		$aio->sql("CREATE TABLE scenario.h WITH (autovacuum_enabled = off) AS $insert");
+		$aio->sql('BEGIN; ALTER TABLE scenario.h SET TABLESPACE elsewhere; CHECKPOINT');
+		is(explained($aio, 'WAL', 'SELECT count(*) FROM scenario.h')->{'WAL Records'}, 0, 'a scan that sets hint bits in a file that is new');
+		$aio->sql('COMMIT');
 		# no WAL makes up for a file that is not synced; one that is truncated has no rows in the WAL, however few
 		if (!no_strace())
 		{
