@@ -120,7 +120,7 @@ sub _take ($self)
 	TestAio::Pool::note_scenario($self->{slot}, $0);
 	$self->{is_prepared} = !$is_new;
 	if ($is_new) { $self->_init }
-	else { $self->{node}->_update_pid(1); $self->forget_log }
+	else { $self->{node}->_update_pid(-1); $self->forget_log }
 	return;
 }
 
@@ -238,8 +238,8 @@ sub launch ($self)
 {
 	return $self if $self->{slot} && $self->is_running;
 	$self->poll(sub { return 1 if $self->_begins_to_run || !$self->_lacked_memory; TestAio::Pool::drop_idle(qr/io_method = 'io_uring'/); return 0 });
-	# the node stops a server at its end if it knows the process
-	$self->{node}->_update_pid(1) if -s $self->_pid_file;
+	# the node stops a server at its end if it knows the process; one that lacks memory may end just now
+	$self->{node}->_update_pid(-1);
 	return $self;
 }
 
