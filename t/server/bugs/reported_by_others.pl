@@ -103,7 +103,7 @@ for_each_io_method('worker', sub {
 		$aio->has_bug('autoprewarm-lock') ? cmp_ok($loaded, '>=', 300, 'TRUNCATE has waited for all blocks') : cmp_ok($loaded, '<', $known - 100, 'autoprewarm gives up the table');
 	});
 
-	# no bug is known; the hold is needed
+	# guards no known bug; it is here since it needs test_aio.hold_at_start
 	$aio->scenario('a shutdown during autoprewarm', with('', 300, sub ($t) {
 		$aio->sql("SELECT pg_prewarm('$t')");
 		while_stopped($aio);

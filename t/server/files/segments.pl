@@ -139,10 +139,12 @@ for_each_io_method('worker; long: all', sub {
 		$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 2 * $segment - 15, 27)", 27, 'all blocks are there');
 		is(right_rows($alice, $t, $segment - SIDE, 2 * SIDE), 2 * SIDE, 'the rows beside the first boundary');
 		$aio->evict($t);
+		# or the next one would miss the files
+		$aio->sql('CHECKPOINT');
 		unlink "$file.1", "$file.2";
 		$alice->sql("SELECT read_rel_block_ll('$t', 0, smgrreleaseall => true)");
 		is(right_rows($alice, $t, $segment - SIDE, 2 * SIDE), SIDE, 'the rows of the first segment alone');
-		like(file_sizes($file), qr/^$segment -0\S* -0\S*$/, 'whose end nobody marks by a file');
+		ok(!-e "$file.1", 'no read makes another one');
 	}));
 
 	$aio->scenario('TRUNCATE', with('alice', sub ($alice, $kind) {

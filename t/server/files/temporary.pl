@@ -1,6 +1,9 @@
 # Temporary files, and temporary tables.
 use TestAio;
 
+# Has the processes of a hash join share files.
+my $parallel_hash = 'SET hash_mem_multiplier = 1; SET enable_mergejoin = off; SET enable_nestloop = off; SET max_parallel_workers_per_gather = 2; SET min_parallel_table_scan_size = 0; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0';
+
 # Temporary files: those of a cursor that outlives its transaction, and those that a start finds and removes.
 with_each_io_method('worker', sub {
 	$aio->scenario('a cursor WITH HOLD', with('alice', sub ($alice) {
@@ -46,7 +49,7 @@ with_each_io_method('worker', sub {
 		$alice->gives($scan, 20001, 'a limit that has more than 32 bits');
 		# files that the processes of a query share
 		$aio->sql('CREATE TABLE scenario.r AS SELECT generate_series(1, 20000) AS i; ANALYZE scenario.r');
-		$alice->sql('SET hash_mem_multiplier = 1; SET enable_mergejoin = off; SET enable_nestloop = off; SET max_parallel_workers_per_gather = 2; SET min_parallel_table_scan_size = 0; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0');
+		$alice->sql($parallel_hash);
 		my $join = 'SELECT count(*) FROM scenario.r a JOIN scenario.r b USING (i)';
 		like($alice->sql("EXPLAIN (COSTS off) $join"), qr/Parallel Hash/, 'a parallel hash join');
 		$alice->gives($join, 20000, 'has files');
@@ -89,7 +92,7 @@ with_each_io_method('worker', sub {
 	$aio->scenario('a database elsewhere', sub {
 		$aio->sql('CREATE DATABASE other TEMPLATE postgres TABLESPACE elsewhere');
 		my $bob = $aio->session('bob', dbname => 'other');
-		$bob->sql("CREATE TABLE r AS SELECT generate_series(1, 20000) AS i; ANALYZE r; SET work_mem = '64kB'; SET hash_mem_multiplier = 1; SET log_temp_files = 0; SET enable_mergejoin = off; SET enable_nestloop = off; SET max_parallel_workers_per_gather = 2; SET min_parallel_table_scan_size = 0; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0");
+		$bob->sql("CREATE TABLE r AS SELECT generate_series(1, 20000) AS i; ANALYZE r; SET work_mem = '64kB'; SET log_temp_files = 0; $parallel_hash");
 		for my $tablespaces ("''", 'elsewhere')
 		{
 			$bob->sql("SET temp_tablespaces = $tablespaces");

@@ -111,6 +111,7 @@ END
 		$alice->note_temporary_tables if $kind eq 'TEMP';
 		my $s = $kind eq 'TEMP' ? '' : 'scenario.';
 		my $t = "${s}t";
+		# eight columns fill a byte of the null bitmap
 		$alice->sql("CREATE $kind TABLE $t (n int, p point, a int[], body text, b int, c int, d int, e int)" . ($kind eq 'TEMP' ? '' : ' WITH (autovacuum_enabled = off)'));
 		$alice->sql("CREATE INDEX $_ ON $t USING $_ ($columns{$_})") for sort keys %columns;
 		my $insert = sub ($from, $to, $n = 'i') { $alice->sql("INSERT INTO $t SELECT $n, point(i, i), ARRAY[i], CASE WHEN i % 3 = 0 THEN repeat('x', 200) END FROM generate_series($from, $to) i") };

@@ -195,7 +195,7 @@ with_each_io_method('sync', sub {
 			}
 			$aio->sql('SET wal_skip_threshold = 0');
 		}
-		my $rows = join '; ', map { "SELECT '$_', count(n), sum(n), min(n), max(n) FROM scenario.$_ WHERE n > 0" } 'a' .. 'f', 'm';
+		my $rows = join '; ', map { "SELECT '$_', count(n), sum(n), min(n), max(n) FROM scenario.$_ WHERE n > 0" } 'a' .. 'f', 'h', 'm';
 		my @before = map { $aio->sql("SET enable_seqscan = $_; SET enable_bitmapscan = off; $rows") } qw(on off);
 		# a start after a crash syncs all files, those of tablespaces, too, or says why not
 		my @unreadable = map { "$_/unreadable" } $aio->node->data_dir . '/base', $aio->node->basedir . '/elsewhere';
@@ -207,7 +207,7 @@ with_each_io_method('sync', sub {
 		is(join(' ', sort map { s{\d+}{N}gr } $aio->log_text =~ m{startup LOG:  could not open directory "(\S+/unreadable)": Permission denied}g), './base/unreadable pg_tblspc/N/unreadable', 'directories that cannot be synced');
 		is(join("\n", map { $aio->sql("SET enable_seqscan = $_; SET enable_bitmapscan = off; $rows") } qw(on off)), join("\n", @before), 'the rows');
 	}, dies => 1, log => qr{startup LOG:  could not open directory "\S+/unreadable"});
-}, conf => { wal_level => 'minimal', max_wal_senders => 0, fsync => 'on' });
+}, conf => { wal_level => 'minimal', max_wal_senders => 0, fsync => 'on', wal_log_hints => 'on' });
 
 # Returns the processes whose current directory is the server's, by what ps shows of them.
 sub processes_of ($directory)
