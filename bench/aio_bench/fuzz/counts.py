@@ -163,6 +163,10 @@ def scan(probe: Probe) -> None:
     probe.ordered(f"{sql}: blocks read: of tables by pg_statio, by EXPLAIN, with planning, by pg_stat_io", counted["user read"] - planning["Shared Read Blocks"], plan["Shared Read Blocks"],
                   counted["relation read"], by=START)
     probe.ordered(f"{sql}: hits: of tables by pg_statio, by EXPLAIN, by pg_stat_io", counted["user hits"] - planning["Shared Hit Blocks"], plan["Shared Hit Blocks"], counted["relation hits"], by=START)
+    if is_cold:
+        # all were written before
+        [(dirty,)] = probe.ask("SELECT count(*) FROM pg_buffercache JOIN pg_database d ON d.oid = reldatabase WHERE isdirty AND relfilenode >= 16384 AND datname = current_database()")
+        probe.ordered(f"{sql}: blocks dirtied: in the pool, by EXPLAIN", dirty, plan["Shared Dirtied Blocks"] + planning["Shared Dirtied Blocks"])
     probe.same(f"{sql}: blocks read: by pg_stat_io, by the trace", counted["relation read"], counted["trace"])
     probe.same(f"{sql}: blocks of tables read: by pg_statio, by the trace", counted["user read"], counted["trace user"])
     probe.same(f"{sql}: reads: by pg_stat_io, by the trace", counted["relation reads"], counted["trace reads"])

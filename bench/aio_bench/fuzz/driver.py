@@ -504,8 +504,8 @@ class Driver:
         elif step.effect[0]:
             try:
                 if not there.seen:
-                    there.session.execute(f"{OBSERVER}; BEGIN ISOLATION LEVEL REPEATABLE READ")
-                found = [there.session.execute(f"SELECT {COLUMNS} FROM {table}").fetchall() for table in ("heap", "heap2", "parts")]
+                    there.session.execute(f"{OBSERVER}; BEGIN ISOLATION LEVEL REPEATABLE READ; SET LOCAL enable_seqscan = {'off' if step.effect[0] % 2 else 'on'}")
+                found = [there.session.execute(f"SELECT {what}").fetchall() for what in (*(f"{COLUMNS} FROM {table}" for table in ("heap", "heap2", "parts")), "count(*), sum(id), 0 FROM heap2 WHERE id IS NOT NULL")]
                 if there.seen not in ([], found) or any(wrong for [(_, _, wrong)] in found):
                     self.fail(f"a snapshot of the standby sees {found}, and before {there.seen}")
                 there.seen = found

@@ -198,6 +198,14 @@ class Grammar:
             end = self.one("COMMIT", "COMMIT", "ROLLBACK")
             yield Step(me, "sql", end, (end.lower(),), "tx")
 
+    def make_lock(self, me: int) -> Iterator[Step]:
+        """Rows that several sessions lock at once."""
+        strength, end = self.one("UPDATE", "NO KEY UPDATE", "SHARE", "KEY SHARE", "KEY SHARE"), self.one("COMMIT", "ROLLBACK")
+        yield Step(me, "sql", "BEGIN", ("begin",), "no tx")
+        yield Step(me, "sql", f"SELECT count(*) FROM (SELECT FROM {self.table(me, 1)} WHERE {where(self.predicate(change=True))} FOR {strength}{self.one('', ' SKIP LOCKED')}) s", (), "tx", self.one(0, 5))
+        yield self.one(self.write, self.read)(me)
+        yield Step(me, "sql", end, (end.lower(),), "tx")
+
     def setting(self, me: int) -> Step:
         if self.random.random() < 0.6:
             return Step(me, "sql", f"SET {self.one(*PLANS)} = {self.one('on', 'off')}")
@@ -233,7 +241,7 @@ class Grammar:
             f"ALTER TABLE {leaf} SET TABLESPACE {self.one('aside', 'pg_default')}", f"ALTER TABLE {leaf} SET (fillfactor = {self.one(30, 90)})",
             f"ALTER INDEX heap_id SET TABLESPACE {self.one('aside', 'pg_default')}", "REFRESH MATERIALIZED VIEW mat", "REFRESH MATERIALIZED VIEW CONCURRENTLY mat",
             f"ALTER TABLE {(name := self.one('heap', 'heap2', 'unlogged'))} ADD COLUMN extra float8 DEFAULT random(); ALTER TABLE {name} DROP COLUMN extra", "CHECKPOINT", "SELECT nextval('counter')",
-            f"CREATE INDEX CONCURRENTLY x{me} ON {leaf} (v, id)", f"DROP INDEX IF EXISTS x{me}", f"DROP INDEX CONCURRENTLY IF EXISTS x{me}"), (), "no tx")
+            f"CREATE INDEX CONCURRENTLY x{me} ON {leaf} (v, id)", f"DROP INDEX IF EXISTS x{me}", f"DROP INDEX CONCURRENTLY IF EXISTS x{me}", f"BEGIN; DROP INDEX {name}_id; ANALYZE {name}; ROLLBACK"), (), "no tx")
 
     def make_shrink(self, me: int) -> Iterator[Step]:
         """A table that becomes shorter, and shorter again."""
@@ -251,6 +259,8 @@ class Grammar:
         first = low + (me - low) % OWNERS
         fill = f"INSERT INTO {table} SELECT {ROW.format(id='i', v=version)} FROM generate_series({first}, {high}, {OWNERS}) i"
         yield Step(me, "sql", "BEGIN", ("begin",), "no tx")
+        if self.random.random() < 0.5:
+            yield Step(me, "sql", "SAVEPOINT o", ("savepoint", "o"), "tx")
         how = self.random.randrange(4)
         if how == 0:
             yield Step(me, "sql", f"DROP TABLE {table}; {'; '.join(storage_sql(self.random, table, self.one('heap', 'unlogged')))}", ("clear", table), "tx")

@@ -87,6 +87,8 @@ def indexes(driver: "Driver") -> None:
         for check in "verify_heapam('{}', check_toast => true)", "pg_check_frozen('{}')", "pg_check_visible('{}')":
             if found := driver.ask(f"SELECT * FROM {check.format(name)}"):
                 driver.fail(f"{check.format(name)}: {found[:3]}")
+    if found := driver.ask("SELECT oid::regclass FROM pg_class c WHERE NOT relhasindex AND EXISTS (SELECT FROM pg_index WHERE indrelid = c.oid)"):
+        driver.fail(f"tables that do not know their indexes: {found[:3]}")
 
 
 def standby(driver: "Driver") -> None:
@@ -98,6 +100,10 @@ def standby(driver: "Driver") -> None:
             driver.fail(f"the standby does not replay up to {flushed}: {there.session.execute('SELECT pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn()').fetchall()}")
         if not wait_for(partial(can_be_read, driver, there), 30):
             driver.fail("the standby cannot be read for 30 s")
+        # the end of a transaction that is rolled back may be flushed later
+        locks = partial(there.session.execute, "SELECT l FROM pg_locks l WHERE mode = 'AccessExclusiveLock'")
+        if not wait_for(lambda: not locks().fetchall(), 10):
+            driver.fail(f"locks are left on the standby: {locks().fetchall()}")
 
 
 def can_be_read(driver: "Driver", there: Any) -> bool:
