@@ -26,17 +26,21 @@ for_each_io_method('worker; long: all', sub {
 	}));
 
 	# a server of its own, which may never start again
-	$aio->scenario('each page compared after a crash', sub {
-		my $node = PostgreSQL::Test::Cluster->new('compared_' . $aio->method);
+	$aio->scenario('a crash with full_page_writes = off: %s', sub ($, $, $bug, $message, $statements) {
+		my $node = PostgreSQL::Test::Cluster->new(($bug =~ s/-/_/gr) . '_' . $aio->method);
 		$node->init;
-		$node->append_conf('postgresql.conf', "autovacuum = off\nfull_page_writes = off\nwal_consistency_checking = 'all'");
+		$node->append_conf('postgresql.conf', "autovacuum = off\nfull_page_writes = off");
 		$node->start;
-		$node->safe_psql('postgres', $_)
-		  for "CREATE TABLE t AS SELECT i, repeat('x', 500) AS s FROM generate_series(1, 2000) i", 'CHECKPOINT', 'DELETE FROM t WHERE i > 1800', 'VACUUM t',
-		  "INSERT INTO t SELECT i, repeat('x', 500) FROM generate_series(1, 300) i";
+		$node->safe_psql('postgres', $statements);
 		$node->stop('immediate');
 		my $starts = $node->start(fail_ok => 1);
-		is($starts, $aio->has_bug('consistency-check-new-page') ? 0 : 1, 'the server starts');
-		$starts ? $node->stop : like(slurp_file($node->logfile), qr/FATAL:  invalid page pd_lower 0 pd_upper 0 pd_special 0/, 'a page of zeroes was compared');
-	});
+		is($starts, $aio->has_bug($bug) ? 0 : 1, 'the server starts');
+		$starts ? $node->stop : like(slurp_file($node->logfile), $message, 'why it does not');
+	}, each => [
+		[ 'a page of zeroes is compared', 'consistency-check-new-page', qr/FATAL:  invalid page pd_lower 0 pd_upper 0 pd_special 0/,
+			"SET wal_consistency_checking = 'all'; CREATE TABLE t AS SELECT i, repeat('x', 500) AS s FROM generate_series(1, 2000) i; CHECKPOINT; DELETE FROM t WHERE i > 1800; VACUUM t;"
+			  . "INSERT INTO t SELECT i, repeat('x', 500) FROM generate_series(1, 300) i" ],
+		[ 'a BRIN index is dropped', 'brin-redo-missing-block', qr/startup process \(PID \d+\) was terminated by signal/,
+			"CREATE TABLE t (i int); CREATE INDEX t_i ON t USING brin (i) WITH (pages_per_range = 1);"
+			  . join('; CHECKPOINT;', ("INSERT INTO t SELECT generate_series(1, 5000); SELECT brin_summarize_new_values('t_i')") x 2) . '; DROP TABLE t' ] ]);
 }, conf => { allow_in_place_tablespaces => 'on' });
