@@ -79,9 +79,13 @@ class Cluster(servers.Cluster):
         """Sends a signal to the postmaster; waits until its processes are gone."""
         try:
             self.session.execute(f"COPY (SELECT 1) TO PROGRAM 'kill -{name} $(head -1 postmaster.pid)'")
-        except Exception:
-            # the answer may be lost
+        except Exception as error:
             self._disconnect()
+            if "conflict with recovery" in str(error):
+                # it was not sent
+                self.signal(name)
+                return
+            # the answer may be lost
         if not wait_for(lambda: not processes.pids(self.data), 30, 0.02):
             raise TimeoutError(f"processes are left 30 s after SIG{name}: {self.titles()}")
         self.stop()
