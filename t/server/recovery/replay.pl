@@ -253,7 +253,7 @@ for_each_io_method('worker; long: all', sub {
 		my $end = $aio->sql('SELECT redo_lsn FROM pg_control_checkpoint()');
 		$aio->wait_for("SELECT summarized_lsn >= '$end' FROM pg_get_wal_summarizer_state()");
 		my $summary = sub ($since, $which) { return $aio->sql("SELECT relforknumber, relblocknumber FROM pg_available_wal_summaries() s, pg_wal_summary_contents(s.tli, s.start_lsn, s.end_lsn) WHERE start_lsn >= '$since' AND relfilenode = pg_relation_filenode('$t') AND $which ORDER BY 1") };
-		is($summary->($begin, 'NOT is_limit_block'), "0|3\n2|0", 'the block, and that of the visibility map');
+		is($summary->($begin, 'NOT is_limit_block'), "0|3\n2|0", 'a block of the table and one of its map');
 		$aio->sql("DELETE FROM $t WHERE blk > 4; VACUUM (TRUNCATE on) $t; CHECKPOINT");
 		$aio->wait_for("SELECT summarized_lsn >= redo_lsn FROM pg_get_wal_summarizer_state(), pg_control_checkpoint()");
 		is($summary->($end, 'is_limit_block'), "0|5\n2|1", 'the lengths of both after a truncation');
