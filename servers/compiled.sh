@@ -76,9 +76,9 @@ configure_server() {
 # What the suite, the explorer, the mutants and the lab use of a server.
 parts_used=(
 	src/include src/port src/common src/backend src/backend/utils/mb/conversion_procs src/backend/snowball
-	src/backend/replication/{libpqwalreceiver,pgoutput}
+	src/backend/replication/{libpqwalreceiver,pgoutput,pgrepack}
 	src/timezone src/interfaces/libpq src/fe_utils src/pl/plpgsql/src
-	src/bin/{initdb,pg_basebackup,pg_checksums,pg_config,pg_controldata,pg_ctl,pg_resetwal,pg_waldump,pgbench,psql}
+	src/bin/{initdb,pg_basebackup,pg_checksums,pg_combinebackup,pg_config,pg_controldata,pg_ctl,pg_resetwal,pg_waldump,pgbench,psql}
 	src/test/{regress,perl} src/makefiles config
 	contrib/{amcheck,bloom,pageinspect,pg_buffercache,pg_freespacemap,pg_prewarm,pg_visibility,pg_walinspect,pgstattuple}
 )

@@ -137,7 +137,7 @@ recipe_of() {
 	how=$(server_column "$1" how)
 	case $how in
 		stock) echo 2 ;;
-		*) configure_arguments_of "$how" | cksum | cut -d' ' -f1 ;;
+		*) { configure_arguments_of "$how" && sed -n '/^parts_used=/,/^)/p' "$source_dir/servers/compiled.sh"; } | cksum | cut -d' ' -f1 ;;
 	esac
 }
 
