@@ -27,7 +27,8 @@ def attempt(cluster: Cluster, script: Script, until: float = inf) -> tuple[str |
         for pid in processes.pids(cluster.data):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGQUIT)
-        if what := known(f"{why}\nfull_page_writes = {script.settings.get('full_page_writes', 'on')}"):
+        switched = "\nchecksums were switched" * any("-- checksums" in line for line in driver.trail)
+        if what := known(f"{why}\nfull_page_writes = {script.settings.get('full_page_writes', 'on')}{switched}"):
             driver.ended = what
             return None, driver
         return why, driver

@@ -24,7 +24,7 @@ FIXED = {
     "allow_in_place_tablespaces": "on",
 }
 
-EXTENSIONS = ("test_aio", "pg_buffercache", "pg_prewarm", "amcheck", "pgstattuple", "pg_visibility")
+EXTENSIONS = ("test_aio", "pg_buffercache", "pg_prewarm", "amcheck", "pgstattuple", "pg_visibility", "pageinspect", "pg_freespacemap", "pg_walinspect")
 
 #: what a server draws from; the default is what most runs have
 CHOICES: dict[str, tuple[str, ...]] = {
@@ -118,7 +118,8 @@ def storage_sql(random: Random, name: str, kind: str) -> list[str]:
         made += [f"CREATE TABLE {name}_{low} PARTITION OF {name} FOR VALUES FROM ({low}) TO ({low + 400}){fill}" for low in (0, 400, 800)]
     else:
         made = [f"CREATE {'UNLOGGED ' if kind == 'unlogged' else 'TEMP ' if kind == 'temp' else ''}TABLE {name} {columns}{fill}"]
-    made += [f"CREATE {random.choice(('', 'UNIQUE '))}INDEX {name}_id ON {name} (id)"]
+    made += [random.choice((f"CREATE INDEX {name}_id ON {name} (id)", f"CREATE UNIQUE INDEX {name}_id ON {name} (id)",
+                            *[f"ALTER TABLE {name} ADD CONSTRAINT {name}_id PRIMARY KEY (id)"] * (kind != "parts")))]
     return made + [INDEXES[index].format(t=name) for index in sorted(random.sample([*INDEXES], 3 if kind != "temp" else 1))]
 
 

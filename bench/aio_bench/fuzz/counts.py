@@ -326,7 +326,7 @@ def alike(probe: Probe) -> None:
 
 def failures(probe: Probe) -> None:
     """A page whose checksum is wrong counts once, for the database that it belongs to."""
-    if not probe.driver.script.shape["checksums"]:
+    if probe.ask("SHOW data_checksums") != [("on",)]:
         return
     probe.run("DROP TABLE IF EXISTS counted; CREATE TABLE counted AS SELECT 1 AS id")
     for table, shared in ("counted", False), ("pg_shdescription", True):

@@ -1,6 +1,7 @@
 """Steps drawn from a seed: statements of the sessions, faults, and when all is looked at."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -13,6 +14,19 @@ PLANS = ("enable_seqscan", "enable_indexscan", "enable_bitmapscan", "enable_inde
 CHANGED = ("io_combine_limit", "effective_io_concurrency", "maintenance_io_concurrency", "work_mem", "maintenance_work_mem", "vacuum_buffer_usage_limit",
            "max_parallel_workers_per_gather", "backend_flush_after")
 RELOADED = ("io_workers", "io_workers", "io_combine_limit", "io_max_combine_limit", "effective_io_concurrency", "bgwriter_delay", "bgwriter_lru_maxpages", "autovacuum", "full_page_writes")
+
+
+#: what looks at pages and WAL; of its arguments, r is a relation, f a fork, b a block, p a page, n a buffer, l a place in WAL, t true or false
+CALLS = """bt_metap(r) bt_page_stats(r,b) bt_page_items(r,b) bt_multi_page_stats(r,b,b) hash_bitmap_info(r,b) get_raw_page(r,f,b) bt_page_items(p) brin_metapage_info(p) brin_page_items(p,r)
+ brin_page_type(p) brin_revmap_data(p) fsm_page_contents(p) gin_leafpage_items(p) gin_metapage_info(p) gin_page_opaque_info(p) gist_page_items(p,r) gist_page_items_bytea(p) gist_page_opaque_info(p)
+ hash_metapage_info(p) hash_page_items(p) hash_page_stats(p) hash_page_type(p) heap_page_items(p) heap_page_item_attrs(p,r) heap_page_item_attrs(p,r,t) page_checksum(p,b) page_header(p) pg_relpages(r)
+ pgstatginindex(r) pgstathashindex(r) pgstatindex(r) pgstattuple(r) pgstattuple_approx(r) pg_visibility(r) pg_visibility(r,b) pg_visibility_map(r,b) pg_visibility_map_summary(r) pg_check_frozen(r)
+ pg_check_visible(r) pg_truncate_visibility_map(r) pg_freespace(r,b) verify_heapam(r,t,t,'none',b,b) bt_index_check(r,t) bt_index_parent_check(r,t,t) gin_index_check(r) pg_buffercache_evict(n)
+ pg_buffercache_mark_dirty(n) pg_buffercache_evict_relation(r) pg_prewarm(r,'buffer',f,b,b) pg_get_wal_records_info(l,l) pg_get_wal_block_info(l,l,t) pg_get_wal_stats(l,l,t) pg_get_wal_record_info(l)
+ pg_relation_size(r,f)"""
+#: also those that not each run has
+RELATIONS = ("heap", "heap", "parts", "parts_0", "unlogged", "temp1", "seen", "counter", "mat", "heap_id", "heap_id_idx", "heap_id_v_idx", "heap_p_idx", "heap_p_idx1", "heap_a_idx", "heap2_a_idx", "heap2_id_idx",
+             "heap2_id_idx1", "unlogged_p_idx", "unlogged_a_idx", "parts_id", "parts_0_id_idx", "pg_class", "pg_database", "pg_toast.pg_toast_1255", "pg_toast.pg_toast_1255_index")
 
 
 class Grammar:
@@ -200,9 +214,11 @@ class Grammar:
 
     def make_lock(self, me: int) -> Iterator[Step]:
         """Rows that several sessions lock at once."""
-        strength, end = self.one("UPDATE", "NO KEY UPDATE", "SHARE", "KEY SHARE", "KEY SHARE"), self.one("COMMIT", "ROLLBACK")
+        strength, end, table = self.one("UPDATE", "NO KEY UPDATE", "SHARE", "KEY SHARE", "KEY SHARE"), self.one("COMMIT", "ROLLBACK"), self.table(me, 1)
+        if self.random.random() < 0.3:
+            yield Step(me, "sql", f"VACUUM (FREEZE) {table}", (), "no tx")
         yield Step(me, "sql", "BEGIN", ("begin",), "no tx")
-        yield Step(me, "sql", f"SELECT count(*) FROM (SELECT FROM {self.table(me, 1)} WHERE {where(self.predicate(change=True))} FOR {strength}{self.one('', ' SKIP LOCKED')}) s", (), "tx", self.one(0, 5))
+        yield Step(me, "sql", f"SELECT count(*) FROM (SELECT FROM {table} WHERE {where(self.predicate(change=True))} FOR {strength}{self.one('', ' SKIP LOCKED')}) s", (), "tx", self.one(0, 5))
         yield self.one(self.write, self.read)(me)
         yield Step(me, "sql", end, (end.lower(),), "tx")
 
@@ -242,6 +258,23 @@ class Grammar:
             f"ALTER INDEX heap_id SET TABLESPACE {self.one('aside', 'pg_default')}", "REFRESH MATERIALIZED VIEW mat", "REFRESH MATERIALIZED VIEW CONCURRENTLY mat",
             f"ALTER TABLE {(name := self.one('heap', 'heap2', 'unlogged'))} ADD COLUMN extra float8 DEFAULT random(); ALTER TABLE {name} DROP COLUMN extra", "CHECKPOINT", "SELECT nextval('counter')",
             f"CREATE INDEX CONCURRENTLY x{me} ON {leaf} (v, id)", f"DROP INDEX IF EXISTS x{me}", f"DROP INDEX CONCURRENTLY IF EXISTS x{me}", f"BEGIN; DROP INDEX {name}_id; ANALYZE {name}; ROLLBACK"), (), "no tx")
+
+    def make_repack(self, me: int) -> Iterator[Step]:
+        """REPACK (since 19), also of tables that others change meanwhile."""
+        table, others = self.one((f"own{me}", ()), ("heap2", range(OWNERS)), ("heap2", range(OWNERS)), ("parts_400", range(OWNERS)))
+        options = self.one("", "(ANALYZE) ", "(CONCURRENTLY) ", "(CONCURRENTLY) ", "(CONCURRENTLY, ANALYZE) ")
+        yield Step(me, "sql", f"REPACK {options}{table}{self.one('', f' USING INDEX {table}_id' + '_idx' * (table == 'parts_400'))}",
+                   ("errors", "42601", "0A000", "22023", "53400", "55000", "42704"), "no tx")
+        for other in others:
+            if other != me:
+                yield replace(self.write(other, table=table[:5]), needs="no tx")
+
+    def make_checksums(self, me: int) -> Iterator[Step]:
+        """Checksums are switched while sessions write (since 19)."""
+        yield Step(-1, "checksums", "", (self.one("enable", "enable", "disable"),))
+        for _ in range(self.random.randrange(20)):
+            yield replace(self.write(other := self.random.randrange(OWNERS), table=self.one(*SHARED, f"own{other}")), needs="no tx")
+        yield Step(-1, "checksums", "", ("wait",))
 
     def make_shrink(self, me: int) -> Iterator[Step]:
         """A table that becomes shorter, and shorter again."""
@@ -287,6 +320,18 @@ class Grammar:
                    "SELECT bt_index_check('heap_id', true)", "SELECT autoprewarm_dump_now()"]
         yield Step(super_, "sql", self.one(*choices), ("errors", "55000", "42P01"))
 
+    def make_call(self, me: int) -> Iterator[Step]:
+        """Functions that look at pages are shown pages of every kind."""
+        for _ in range(5):
+            name, parts = self.one(*CALLS.split())[:-1].split("(")
+            yield Step(me, "sql", f"SELECT count(r::text) FROM {name}({', '.join(map(self.argument, parts.split(',')))}) r", ("call", "p" in parts))
+
+    def argument(self, kind: str) -> str:
+        block, relation, fork = self.one(0, 0, 1, 1, 2, 3, 7, -1, 100000, (1 << 32) - 1), f"'{self.one(*RELATIONS)}'", f"'{self.one('main', 'main', 'main', 'fsm', 'vm', 'init')}'"
+        page = f"get_raw_page({relation}, {fork}, {block})"
+        return {"r": self.one(relation, f"{relation}::regclass"), "f": fork, "b": str(block), "p": self.one(page, page, page, page, "decode(repeat('00', 8192), 'hex')", f"substr({page}, 1, 100)"), "t": self.one("true", "false"),
+                "n": str(self.one(1, 2, 40, 127)), "l": self.one(*[f"pg_current_wal_flush_lsn() - {self.random.randrange(1, 300000)}"] * 4, "pg_current_wal_flush_lsn() + 1", "'0/1'")}.get(kind, kind)
+
     def make_streams(self, me: int) -> Iterator[Step]:
         """Our own functions: random streams of any shape."""
         me &= 2
@@ -303,7 +348,7 @@ class Grammar:
 
     def make_database(self, me: int) -> Iterator[Step]:
         me &= 2
-        name, errors = f"copy{me}", ("errors", "42P04", "3D000", "55006")
+        name, errors = f"copy{me}", ("errors", "42P04", "3D000", "55006", "22023")
         yield Step(me, "sql", f"CREATE DATABASE {name} TEMPLATE template0 STRATEGY {self.one('wal_log', 'file_copy')} TABLESPACE {self.one('pg_default', 'aside')}", errors, "no tx")
         if self.random.random() < 0.4:
             # a move that a crash has interrupted leaves files, which are in the way of the next one; a database whose DROP was interrupted has none

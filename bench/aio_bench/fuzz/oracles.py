@@ -30,7 +30,7 @@ SERVANTS = "('io worker', 'checkpointer', 'background writer', 'walwriter', 'wal
 LOG = re.compile(r"PANIC|TRAP|terminated by signal|FATAL|ERROR|WARNING|could not")
 #: of the log, after a fault or a crash that was asked for
 EXPECTED_LOG = re.compile("terminating|shutting down|starting up|in recovery mode|could not send data to client|canceling|connection to client lost|not yet accepting|recovery mode|aborting any|"
-                          "could not receive data from client|must specify .restore_command|startup process|could not open directory|useless files|not currently accepting connections|database .* does not exist|parallel worker|due to administrator|could not write to the|could not connect to the primary|could not send end-of-streaming|unexpected directory entry|from WAL stream|walreceiver|replication|deadlock|conflicts? with|archive|cached plan|io_min_workers")
+                          "could not receive data from client|must specify .restore_command|startup process|could not open directory|useless files|not currently accepting connections|database .* does not exist|invalid database|parallel worker|due to administrator|could not write to the|could not connect to the primary|could not send end-of-streaming|unexpected directory entry|WAL stream|walreceiver|replication|deadlock|conflicts? with|archive|cached plan|data checksums|io_min_workers")
 
 
 def look(driver: "Driver") -> None:
@@ -77,18 +77,25 @@ def rows(driver: "Driver", session: Any = None) -> None:
                 driver.fail(f"{table}{' of the standby' if gone else ''} by {plan} scan: {tuple(map(int, found))}, not {wanted}: {describe_difference(expected, actual)}")
 
 
-def indexes(driver: "Driver") -> None:
-    """Indexes agree with heaps, heaps with themselves, and the visibility map with both."""
-    for (name,) in driver.ask("SELECT c.oid::regclass FROM pg_index i JOIN pg_class c ON c.oid = indexrelid JOIN pg_am a ON a.oid = relam"
-                              " WHERE amname = 'btree' AND relkind = 'i' AND indisvalid AND relpersistence <> 't' AND relnamespace = 'public'::regnamespace"):
-        driver.ask(f"SELECT bt_index_check('{name}', true)")
-    for (name,) in driver.ask("SELECT oid::regclass FROM pg_class WHERE relkind IN ('r', 't', 'm') AND relpersistence <> 't' AND (relnamespace = 'public'::regnamespace"
-                              " OR oid IN (SELECT reltoastrelid FROM pg_class WHERE relnamespace = 'public'::regnamespace))"):
-        for check in "verify_heapam('{}', check_toast => true)", "pg_check_frozen('{}')", "pg_check_visible('{}')":
-            if found := driver.ask(f"SELECT * FROM {check.format(name)}"):
-                driver.fail(f"{check.format(name)}: {found[:3]}")
-    if found := driver.ask("SELECT oid::regclass FROM pg_class c WHERE NOT relhasindex AND EXISTS (SELECT FROM pg_index WHERE indrelid = c.oid)"):
+def indexes(driver: "Driver", standby: Any = None) -> None:
+    """Indexes agree with heaps, heaps with themselves, and the visibility map with both; also on the standby."""
+    ask = driver.ask if standby is None else lambda sql: standby.execute(sql).fetchall()
+    # waits for VACUUM
+    ask("SELECT set_config('lock_timeout', '10s', false)")
+    btree, gin = ("bt_index_parent_check('{}', true, true)", "gin_index_check('{}')") if standby is None else ("bt_index_check('{}', true)", "")
+    for name, am in ask("SELECT c.oid::regclass, amname FROM pg_index i JOIN pg_class c ON c.oid = indexrelid JOIN pg_am a ON a.oid = relam"
+                        " WHERE relkind = 'i' AND indisvalid AND relpersistence <> 't' AND relnamespace = 'public'::regnamespace"):
+        if check := {"btree": btree, "gin": gin}.get(am):
+            ask(f"SELECT {check.format(name)}")
+    for name, kept in ask("SELECT oid::regclass, relpersistence FROM pg_class WHERE relkind IN ('r', 't', 'm') AND relpersistence <> 't' AND (relnamespace = 'public'::regnamespace"
+                       " OR oid IN (SELECT reltoastrelid FROM pg_class WHERE relnamespace = 'public'::regnamespace))"):
+        # a standby has no files of unlogged tables
+        for check in ("verify_heapam('{}', check_toast => true)", "pg_check_frozen('{}')", "pg_check_visible('{}')")[:1 if standby and kept == "u" else 3]:
+            if found := ask(f"SELECT * FROM {check.format(name)}"):
+                driver.fail(f"{check.format(name)}{' on the standby' if standby else ''}: {found[:3]}")
+    if found := ask("SELECT oid::regclass FROM pg_class c WHERE NOT relhasindex AND EXISTS (SELECT FROM pg_index WHERE indrelid = c.oid)"):
         driver.fail(f"tables that do not know their indexes: {found[:3]}")
+    ask("SELECT set_config('lock_timeout', '300ms', false)")
 
 
 def standby(driver: "Driver") -> None:
@@ -100,15 +107,30 @@ def standby(driver: "Driver") -> None:
             driver.fail(f"the standby does not replay up to {flushed}: {there.session.execute('SELECT pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn()').fetchall()}")
         if not wait_for(partial(can_be_read, driver, there), 30):
             driver.fail("the standby cannot be read for 30 s")
+        # what replay has not extended, it may extend later; VACUUM goes on
+        larger = partial(larger_than, driver, there)
+        if not wait_for(lambda: not larger(), 10):
+            driver.fail(f"larger on the standby than on the primary: {larger()}")
         # the end of a transaction that is rolled back may be flushed later
         locks = partial(there.session.execute, "SELECT l FROM pg_locks l WHERE mode = 'AccessExclusiveLock'")
         if not wait_for(lambda: not locks().fetchall(), 10):
             driver.fail(f"locks are left on the standby: {locks().fetchall()}")
 
 
+#: of the main fork and of the visibility map
+SIZES = ("SELECT oid::regclass::text, pg_relation_size(oid), pg_relation_size(oid, 'vm') FROM pg_class WHERE relkind IN ('r', 't', 'm', 'i') AND relpersistence = 'p'"
+         " AND relnamespace IN ('public'::regnamespace, 'pg_toast'::regnamespace)")
+
+
+def larger_than(driver: "Driver", there: Any) -> list[tuple[Any, ...]]:
+    here = {name: sizes for name, *sizes in driver.ask(SIZES)}
+    return [(name, sizes, here[name]) for name, *sizes in there.session.execute(SIZES).fetchall() if name in here and any(there > here for there, here in zip(sizes, here[name], strict=True))]
+
+
 def can_be_read(driver: "Driver", there: Any) -> bool:
     try:
         rows(driver, there.session)
+        indexes(driver, there.session)
     except (psycopg.errors.SerializationFailure, psycopg.errors.LockNotAvailable):
         # VACUUM goes on
         there.forget()
