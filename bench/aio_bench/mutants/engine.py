@@ -26,7 +26,7 @@ from .bugs import Bug, major_of
 from .points import Point
 from .switches import edited, instrumented, root_of, sort_out
 
-TREE = ("Makefile", "meson.build", "meson_options.txt", "test_aio.control", "src", "sql", "expected", "t", "servers")
+TREE = ("Makefile", "meson.build", "meson_options.txt", "test_aio.control", "src", "sql", "expected", "t", "doc", "servers")
 Texts = dict[str, str]
 
 

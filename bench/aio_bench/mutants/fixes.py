@@ -171,7 +171,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     def run() -> int:
         base = f"source:{given.source.resolve()}" if given.source else "18-instrumented"
-        names = given.names or reports()
+        major = major_of(servers.source_of(base))
+        # some bugs came with later versions
+        names = given.names or [name for name in reports() if any(bug.is_for(major) for bug in parse((REPORTS / name / "fix.bugs").read_text(), name))]
         if given.tried:
             return try_out(base, names)
         source = servers.source_of(base)
