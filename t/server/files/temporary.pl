@@ -53,7 +53,8 @@ with_each_io_method('worker', sub {
 		my $join = 'SELECT count(*) FROM scenario.r a JOIN scenario.r b USING (i)';
 		like($alice->sql("EXPLAIN (COSTS off) $join"), qr/Parallel Hash/, 'a parallel hash join');
 		$alice->gives($join, 20000, 'has files');
-		$alice->sql('SET temp_file_limit = 64');
+		# less than one piece, of four blocks: a process may have no more than one of a file, and one file open, at a time
+		$alice->sql('SET temp_file_limit = 16');
 		$alice->fails($join, '53400', qr/temporary file size exceeds "temp_file_limit"/, 'which count, too');
 	}), log => [ qr/alice (?:LOG:  temporary file|LOG:  could not close file|ERROR:  temporary file size)/, qr/parallel worker (?:FATAL:  terminating|ERROR:  temporary file size|LOG:  temporary file)|postmaster LOG:  background worker "parallel worker"/ ]);
 
