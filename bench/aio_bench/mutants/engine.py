@@ -146,7 +146,7 @@ class Engine:
 
     def fingerprint(self) -> str:
         """Of all that the suite runs with."""
-        return digest(self.directory / "server/bin/postgres", self.work / "stage", self.work / "tree/t", also=json.dumps([self.numbers, self.only]))
+        return digest(self.directory / "server/bin/postgres", self.work / "stage", self.work / "tree/t", self.work / "tree/doc/reports", also=json.dumps([self.numbers, self.only]))
 
     def reach(self, tier: str = "short") -> set[int]:
         """Runs the suite once, unless this has been done; returns the switches that it reaches."""

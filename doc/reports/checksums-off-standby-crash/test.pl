@@ -1,7 +1,7 @@
 # Copyright (c) 2026, PostgreSQL Global Development Group
 
 # A standby that crashes after checksums were disabled: with
-# full_page_writes = off, replay reads pages that were written without.
+# full_page_writes = off, replay reads pages written without checksums.
 
 use strict;
 use warnings FATAL => 'all';
