@@ -25,7 +25,7 @@ STUCK = 15.0
 PATIENCE = 0.5
 #: errors that concurrency or a draw explains
 ALWAYS = {"55P03", "40P01", "25P02", "34000", "55006", "40001"}
-MESSAGES = re.compile("dump file is being used by process|is in use|is being read by another session|being used by active queries|is out of range for relation|could not find a valid record|nblocks must be between|operated on temporary objects")
+MESSAGES = re.compile("dump file is being used by process|is in use|is being read by another session|being used by active queries|is out of range for relation|could not find a valid record|could not open relation with OID|nblocks must be between|operated on temporary objects")
 FAILED_READ = re.compile("could not read|invalid page|Input/output error|unexpected data|read only")
 WARNINGS = re.compile("skipping|no transaction in progress|already a transaction|could not read|does not exist|PROCESS_|only superuser|permission denied|hash index|pinned and stay|terminating connection|database with OID")
 
@@ -210,7 +210,7 @@ class Driver:
                 or (self.failing and (bool(FAILED_READ.search(error.message)) or error.sqlstate in ("58030", "XX001", "XX002", "42P01", "42704", "55000")))
                 # an internal error is none that a user should see
                 or (step.effect[:1] == ("call",) and not error.sqlstate.startswith("XX" if step.effect == ("call", False) else "XX000"))
-                or (self.full and "No space left" in error.message) or (self.no_temporary and error.sqlstate == "42P01")
+                or (self.full and "No space left" in error.message) or (self.no_temporary and error.sqlstate == "42P01" and '"temp' in error.message)
                 # an index that another session has just dropped or not finished
                 or (step.effect == () and error.sqlstate in ("42704", "42P01", "42P07", "55000", "2BP01", "42809")))
 
@@ -398,7 +398,7 @@ class Driver:
         self.ask("SELECT pg_reload_conf()")
 
     def do_checksums(self, step: Step) -> None:
-        # 19rc1 has it no more, and later ones have it again
+        # 19rc1 lacks it
         if not self.ask("SELECT 1 FROM pg_proc WHERE proname = 'pg_enable_data_checksums'"):
             return
         self.trail.append(str(step))
