@@ -64,6 +64,11 @@ def source_of(server: str) -> Path:
     return Path(subprocess.check_output([SCRIPTS / "provide", "--source", server.partition("-")[0]], text=True).strip())
 
 
+def recipe(server: str) -> str:
+    """Returns what differs if a server that the project compiles is made otherwise, such as of more parts."""
+    return ask_scripts('recipe_of "$1"', server)
+
+
 def ask_scripts(words: str, *arguments: str) -> str:
     """Runs a shell script that knows servers/lib.sh.  Returns its output."""
     done = subprocess.run(["bash", "-euc", f'. "$0"; {words}', SCRIPTS / "lib.sh", *arguments], capture_output=True, text=True)

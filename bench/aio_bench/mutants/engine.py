@@ -123,7 +123,7 @@ class Engine:
 
     def compile(self, texts: Texts) -> None:
         """Makes the server with these files in the place of the source's, unless this has been done."""
-        stamp, state = self.directory / "stamp", digest(servers.SCRIPTS / "compiled.sh", also=f"{servers.identity(self.base)}{json.dumps(texts, sort_keys=True)}")
+        stamp, state = self.directory / "stamp", digest(also=f"{servers.identity(self.base)}{servers.recipe(self.base)}{json.dumps(texts, sort_keys=True)}")
         if stamp.exists() and stamp.read_text() == state:
             return
         stamp.unlink(missing_ok=True)

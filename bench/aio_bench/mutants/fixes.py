@@ -35,9 +35,9 @@ exec prove -v -I "$tools/perl" "$1"
 """
 
 
-def reports() -> list[str]:
-    """Returns the names of the bugs that have a fix."""
-    return sorted(path.parent.name for path in REPORTS.glob("*/fix.bugs"))
+def reports(major: int = 0) -> list[str]:
+    """Returns the names of the bugs that have a fix; for this version, if one is given, since some came with later ones."""
+    return sorted(path.parent.name for path in REPORTS.glob("*/fix.bugs") if not major or any(bug.is_for(major) for bug in parse(path.read_text(), str(path))))
 
 
 def bugs_of(name: str, major: int) -> tuple[list[Bug], list[Bug]]:
@@ -171,12 +171,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     def run() -> int:
         base = f"source:{given.source.resolve()}" if given.source else "18-instrumented"
-        major = major_of(servers.source_of(base))
-        # some bugs came with later versions
-        names = given.names or [name for name in reports() if any(bug.is_for(major) for bug in parse((REPORTS / name / "fix.bugs").read_text(), name))]
+        source = servers.source_of(base)
+        names = given.names or reports(major_of(source))
         if given.tried:
             return try_out(base, names)
-        source = servers.source_of(base)
         if given.check:
             wrong = check(names, source)
             print("\n".join(wrong) if wrong else f"all {len(names)} fixes fit {source}")
