@@ -27,10 +27,11 @@ def attempt(cluster: Cluster, script: Script, until: float = inf) -> tuple[str |
         for pid in processes.pids(cluster.data):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGQUIT)
+        facts = f"full_page_writes = {script.settings.get('full_page_writes', 'on')}"
         # replay reads such pages where full pages are not written, or were not for a while
-        unsafe = script.settings.get("full_page_writes") == "off" or any("reload full_page_writes off" in line for line in driver.trail)
-        switched = "\nchecksums were disabled on a standby" * (unsafe and all(any(what in line for line in driver.trail) for what in ("-- checksums disable", "-- standby")))
-        if what := known(f"{why}\nfull_page_writes = {script.settings.get('full_page_writes', 'on')}{switched}"):
+        if "full_page_writes = off" in facts or "-- reload full_page_writes off" in driver.trail:
+            facts += "\nchecksums were disabled on a standby" * ("-- checksums disable" in driver.trail and any(line.startswith("-- standby") for line in driver.trail))
+        if what := known(f"{why}\n{facts}"):
             driver.ended = what
             return None, driver
         return why, driver

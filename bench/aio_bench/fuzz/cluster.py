@@ -17,7 +17,7 @@ class Cluster(servers.Cluster):
         super().__init__(server, directory, extension=stage)
         self.settings: dict[str, str] = {}
         #: there is a full backup, with which another can be combined
-        self.full = False
+        self.has_full_backup = False
         #: the table of system calls (below.py), if there is one
         self.below: Any = None
         self.standby: Standby | None = None
@@ -45,7 +45,7 @@ class Cluster(servers.Cluster):
         off = "" if checksums else "pg_checksums --disable --no-sync --pgdata=data >/dev/null;"
         self.must("sh", "-ec", f"chmod -R u+rwx data 2>/dev/null || :; rm -rf data server.log standby*; cp -R --preserve=mode template data; {off}")
         self._read_up_to = 0
-        self.settings, self.full = settings, False
+        self.settings, self.has_full_backup = settings, False
         if self.below:
             self.below.reset()
         self.start(settings)
@@ -64,12 +64,12 @@ class Cluster(servers.Cluster):
 
     def back_up_fully(self, *options: str) -> None:
         self.back_up("standby.full", *options)
-        self.full = True
+        self.has_full_backup = True
 
     def make_standby(self, feedback: str, *options: str) -> None:
         """Makes it from a backup, or from the full one and one of what has changed since."""
-        self.back_up("standby.changed" if self.full else "standby", "--write-recovery-conf", "--create-slot", "--slot=standby", *["--incremental=standby.full/backup_manifest"] * self.full, *options)
-        if self.full:
+        self.back_up("standby.changed" if self.has_full_backup else "standby", "--write-recovery-conf", "--create-slot", "--slot=standby", *["--incremental=standby.full/backup_manifest"] * self.has_full_backup, *options)
+        if self.has_full_backup:
             self.must("pg_combinebackup", "--no-sync", "--output=standby", "standby.full", "standby.changed")
         self.standby = Standby(self, feedback)
         self.standby.start(self.settings)
@@ -84,7 +84,7 @@ class Cluster(servers.Cluster):
         if not wait_for(lambda: not there.session.execute("SELECT pg_is_in_recovery()").fetchall()[0][0], 30, 0.02):
             raise TimeoutError("the standby is not promoted within 30 s")
         there.stop()
-        self.full = False
+        self.has_full_backup = False
         self.must("sh", "-ec", f"rm -rf data standby.full standby.changed; mv standby data; tail -c +{there._read_up_to + 1} standby.log >>server.log")
         self.standby = None
 

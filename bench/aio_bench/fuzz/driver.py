@@ -69,6 +69,8 @@ class Driver:
         self.spoiled = self.crashed = self.full = False
         #: checksums are being enabled, which waits for temporary tables to be dropped: there are none
         self.no_temporary = False
+        #: what data_checksums must be, and whether they were switched since all was looked at last
+        self.checksums, self.switched = "on" if script.shape["checksums"] else "off", False
         #: of each statement, how long it took
         self.times: list[tuple[float, str]] = []
         #: how often all was looked at
@@ -107,9 +109,9 @@ class Driver:
             self.make_temporary(session)
 
     def make_temporary(self, session: Session) -> None:
-        name = f"temp{session.number}"
         if self.no_temporary:
             return
+        name = f"temp{session.number}"
         session.connection.ask(f"CREATE TEMP TABLE {name} (id int, v int, k int, p point, a int[], body text); CREATE INDEX {name}_id ON {name} (id)")
         self.owners[session.number].now[name] = {}
 
@@ -408,9 +410,13 @@ class Driver:
             for session, owner in zip(self.sessions, self.owners, strict=True):
                 session.connection.ask(f"DROP TABLE temp{session.number}")
                 owner.now[f"temp{session.number}"] = {}
+            # a crash leaves them
+            for (orphan,) in self.ask("SELECT oid::regclass FROM pg_class WHERE relpersistence = 't' AND relkind = 'r'"):
+                self.ask(f"DROP TABLE IF EXISTS {orphan}")
         if step.effect != ("wait",):
             # an invalid database is in the way
             with suppress(psycopg.errors.ObjectNotInPrerequisiteState):
+                self.checksums, self.switched = {"enable": "on", "disable": "off"}[step.effect[0]], True
                 self.ask(f"SELECT pg_{step.effect[0]}_data_checksums()")
 
     def quiet(self) -> None:
@@ -442,7 +448,7 @@ class Driver:
         self.quiet()
         self.trail.append("-- all is looked at")
         oracles.look(self)
-        self.failing = self.killed = self.spoiled = self.full = False
+        self.failing = self.killed = self.spoiled = self.full = self.switched = False
 
     def do_probe(self, step: Step) -> None:
         # without the trace there is little to compare with
@@ -507,8 +513,8 @@ class Driver:
         done = self.cluster.ask("sh", "-c", "printf 'SELECT count(*) FROM heap\nVACUUM heap2\nSELECT pg_sleep(0.001)\n' | postgres --single -D data postgres 2>&1")
         if done.returncode != 0 or "count = " not in done.stdout:
             self.fail(f"single-user mode: {done.returncode}: {done.stdout[-500:]}")
-        check = "! pg_controldata data | grep -q 'page checksum version: *1$' || pg_checksums --check --pgdata=data"
-        if not self.spoiled and (done := self.cluster.ask("sh", "-c", check)).returncode != 0:
+        check = "control=$(pg_controldata data); ! echo \"$control\" | grep -q 'page checksum version: *1$' || pg_checksums --check --pgdata=data"
+        if not self.spoiled and (done := self.cluster.ask("sh", "-ec", check)).returncode != 0:
             self.fail(f"pg_checksums: {done.stdout}{done.stderr}")
         if self.cluster.below:
             # what it knows of files was changed without it
@@ -533,7 +539,7 @@ class Driver:
         self.trail.append(str(step))
         unverified = ["--no-verify-checksums"] * self.spoiled
         if (there := self.cluster.standby) is None:
-            if self.script.settings.get("summarize_wal") == "on" and not self.cluster.full:
+            if self.script.settings.get("summarize_wal") == "on" and not self.cluster.has_full_backup:
                 self.cluster.back_up_fully(*unverified)
             else:
                 self.cluster.make_standby(self.script.shape["standby"], *unverified)

@@ -35,7 +35,7 @@ EXPECTED_LOG = re.compile("terminating|shutting down|starting up|in recovery mod
 
 def look(driver: "Driver") -> None:
     driver.looks += 1
-    for check in (log, rows, indexes, leftovers, processes, synced, standby, log):
+    for check in (log, checksums, rows, indexes, leftovers, processes, synced, standby, log):
         check(driver)
 
 
@@ -53,6 +53,15 @@ def log(driver: "Driver") -> None:
             # its client has judged it, or a fault explains it
             continue
         driver.fail(f"log: {line}")
+
+
+def checksums(driver: "Driver") -> None:
+    """They are as they were, or as they were switched, unless something has gone wrong meanwhile."""
+    [(state,)] = driver.ask("SHOW data_checksums")
+    excused = driver.switched and (driver.killed or driver.failing or driver.spoiled or driver.full or driver.ask("SELECT 1 FROM pg_database WHERE datconnlimit = -2"))
+    if state != driver.checksums and not excused:
+        driver.fail(f"data_checksums is {state}, not {driver.checksums}")
+    driver.checksums = state
 
 
 def rows(driver: "Driver", session: Any = None) -> None:
@@ -79,7 +88,11 @@ def rows(driver: "Driver", session: Any = None) -> None:
 
 def indexes(driver: "Driver", standby: Any = None) -> None:
     """Indexes agree with heaps, heaps with themselves, and the visibility map with both; also on the standby."""
-    ask = driver.ask if standby is None else lambda sql: standby.execute(sql).fetchall()
+    session = standby or driver.observer()
+
+    def ask(sql: str) -> list[tuple[Any, ...]]:
+        return session.execute(sql).fetchall()
+
     # waits for VACUUM
     ask("SELECT set_config('lock_timeout', '10s', false)")
     btree, gin = ("bt_index_parent_check('{}', true, true)", "gin_index_check('{}')") if standby is None else ("bt_index_check('{}', true)", "")
