@@ -39,7 +39,7 @@ with_each_io_method('worker; long: all', sub {
 		$aio->sql('CREATE TABLE scenario.p AS SELECT i::text AS s FROM generate_series(1, 1000) i');
 		$aio->evict('scenario.p');
 		$aio->read_at_completion_wait($alice, 'VACUUM FULL scenario.p', relation => 'scenario.p');
-		$aio->gives('SELECT phase, index_rebuild_count FROM pg_stat_progress_cluster', 'seq scanning heap|' . ($aio->has_bug('toast-index-progress') ? 2 : 0), 'indexes that are rebuilt');
+		$aio->gives('SELECT phase, index_rebuild_count > 0 FROM pg_stat_progress_cluster', 'seq scanning heap|' . ($aio->has_bug('toast-index-progress') ? 't' : 'f'), 'indexes that are rebuilt');
 		$aio->completion_continue;
 		$alice->ends('VACUUM FULL');
 	}), skip => $aio->no_faults);
