@@ -211,7 +211,7 @@ class Driver:
                 or (step.effect[:1] in (("errors",), ("spoil",)) and error.sqlstate in (step.effect[1:] or ('42P01',)))
                 or (self.failing and (bool(FAILED_READ.search(error.message)) or error.sqlstate in ("58030", "XX001", "XX002", "42P01", "42704", "55000")))
                 # an internal error is none that a user should see
-                or (step.effect[:1] == ("call",) and not error.sqlstate.startswith("XX" if step.effect == ("call", False) else "XX000"))
+                or (step.effect[:1] == ("call",) and not error.sqlstate.startswith("XX" if step.effect == ("call", "relation") else "XX000"))
                 or (self.full and "No space left" in error.message) or (self.no_temporary and error.sqlstate == "42P01" and '"temp' in error.message)
                 # an index that another session has just dropped or not finished
                 or (step.effect == () and error.sqlstate in ("42704", "42P01", "42P07", "55000", "2BP01", "42809")))
@@ -414,10 +414,11 @@ class Driver:
             for (orphan,) in self.ask("SELECT oid::regclass FROM pg_class WHERE relpersistence = 't' AND relkind = 'r'"):
                 self.ask(f"DROP TABLE IF EXISTS {orphan}")
         if step.effect != ("wait",):
+            self.switched = True
             # an invalid database is in the way
             with suppress(psycopg.errors.ObjectNotInPrerequisiteState):
-                self.checksums, self.switched = {"enable": "on", "disable": "off"}[step.effect[0]], True
                 self.ask(f"SELECT pg_{step.effect[0]}_data_checksums()")
+                self.checksums = {"enable": "on", "disable": "off"}[step.effect[0]]
 
     def quiet(self) -> None:
         """Ends faults and transactions; waits until the sessions are idle."""

@@ -323,7 +323,7 @@ class Grammar:
         """Functions that look at pages are shown pages of every kind."""
         for _ in range(5):
             name, parts = self.one(*CALLS.split())[:-1].split("(")
-            yield Step(me, "sql", f"SELECT count(r::text) FROM {name}({', '.join(map(self.argument, parts.split(',')))}) r", ("call", "p" in parts))
+            yield Step(me, "sql", f"SELECT count(r::text) FROM {name}({', '.join(map(self.argument, parts.split(',')))}) r", ("call", "page" if "p" in parts else "relation"))
 
     def argument(self, kind: str) -> str:
         block, relation, fork = self.one(0, 0, 1, 1, 2, 3, 7, -1, 100000, (1 << 32) - 1), f"'{self.one(*RELATIONS)}'", f"'{self.one('main', 'main', 'main', 'fsm', 'vm', 'init')}'"
