@@ -147,4 +147,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments.if_possible and project.missing("psycopg"):
         print("fuzz: SKIPPED: it needs psycopg 3 (apt-get install python3-psycopg)")
         return 0
+    if arguments.server.endswith("-sanitizers"):
+        print("fuzz: SKIPPED: AddressSanitizer will not start after the library that counts system calls")
+        return 0 if arguments.if_possible else 1
     return project.perform("bench/fuzz", lambda: fuzz(arguments), names=[arguments.server, *([arguments.before] if arguments.before else [])], modules=["psycopg"])
