@@ -111,6 +111,7 @@ def fuzz(arguments: argparse.Namespace) -> int:
     if arguments.seed is None:
         # CI is no lottery: it has other seeds only for another version or server
         arguments.seed = int(project.digest(project.ROOT / "META.json", also=arguments.server)[:6], 16) if os.environ.get("CI") else random.SystemRandom().randrange(1 << 24)
+    begin = time.monotonic()
     # the rest of the line follows
     print(f"fuzz: --seed {arguments.seed}", end="", flush=True)
     memory = Path("/dev/shm")
@@ -122,7 +123,6 @@ def fuzz(arguments: argparse.Namespace) -> int:
             return 0
         done = 0
         times: list[tuple[float, str]] = []
-        begin = time.monotonic()
         until = inf if arguments.replay else begin + 60 * arguments.minutes
         for script in runs(arguments, methods, until):
             failure, driver = attempt(cluster, script, until)
