@@ -27,10 +27,10 @@ def attempt(cluster: Cluster, script: Script, until: float = inf) -> tuple[str |
         for pid in processes.pids(cluster.data):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGQUIT)
-        facts = f"full_page_writes = {script.settings.get('full_page_writes', 'on')}"
+        facts = f"{'with' if cluster.build.has_assertions else 'without'} assertions, {'with' if any('USING brin' in sql for sql in script.setup) else 'without'} BRIN"
         # replay reads such pages where full pages are not written, or were not for a while
-        if "full_page_writes = off" in facts or "-- reload full_page_writes off" in driver.trail:
-            facts += "\nchecksums were disabled on a standby" * ("-- checksums disable" in driver.trail and any(line.startswith("-- standby") for line in driver.trail))
+        if script.settings.get("full_page_writes") == "off" or "-- reload full_page_writes off" in driver.trail:
+            facts += "\nfull_page_writes = off" + "\nchecksums were disabled on a standby" * ("-- checksums disable" in driver.trail and any(line.startswith("-- standby") for line in driver.trail))
         if what := known(f"{why}\n{facts}"):
             driver.ended = what
             return None, driver

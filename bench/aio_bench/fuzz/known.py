@@ -10,7 +10,7 @@ KNOWN = (
     (re.compile(r"(?s)(?=.*pgstatindex).*pd_special >= SizeOfPageHeaderData"), "pgstatindex-new-page"),
     (re.compile("startup.*invalid page pd_lower 0 pd_upper 0 pd_special 0"), "consistency-check-new-page"),
     # without assertions, nothing else tells of it
-    (re.compile(r"(?s)(?=.*brin_redo).*BufferIsPinned|startup process \(PID \d+\) was terminated by signal 11.*\nfull_page_writes = off\b"), "brin-redo-missing-block"),
+    (re.compile(r"(?s)(?=.*brin_redo).*BufferIsPinned|startup process \(PID \d+\) was terminated by signal 11.*\nwithout assertions, with BRIN\nfull_page_writes = off\b"), "brin-redo-missing-block"),
     (re.compile(r"(?s)startup\|XX001\|FATAL:  invalid page in block.*\nchecksums were disabled on a standby$"), "checksums-off-standby-crash"),
     # f7cc6fd760, after 18.6 and 19rc1
     (re.compile("(?s)inconsistent page found.*WAL redo at [^ ]+ for Gist/DELETE"), "F_TUPLES_DELETED"),
