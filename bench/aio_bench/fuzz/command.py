@@ -113,7 +113,7 @@ def fuzz(arguments: argparse.Namespace) -> int:
         arguments.seed = int(project.digest(project.ROOT / "META.json", also=arguments.server)[:6], 16) if os.environ.get("CI") else random.SystemRandom().randrange(1 << 24)
     begin = time.monotonic()
     # the rest of the line follows
-    print(f"fuzz: --seed {arguments.seed}", end="", flush=True)
+    print("fuzz: " + (f"--replay {arguments.replay}" if arguments.replay else f"--seed {arguments.seed}"), end="", flush=True)
     memory = Path("/dev/shm")
     with project.directory(memory if memory.is_dir() else Path("/tmp")) as work, ExitStack() as at_end:
         cluster = prepared(arguments.server, work / "c", at_end, arguments.staged)
@@ -123,7 +123,9 @@ def fuzz(arguments: argparse.Namespace) -> int:
             return 0
         done = 0
         times: list[tuple[float, str]] = []
-        until = inf if arguments.replay else begin + 60 * arguments.minutes
+        # something is done even where preparing takes long
+        until = inf if arguments.replay else max(begin + 60 * arguments.minutes, time.monotonic() + 5)
+        failures = 0
         for script in runs(arguments, methods, until):
             failure, driver = attempt(cluster, script, until)
             done += 1
@@ -131,15 +133,18 @@ def fuzz(arguments: argparse.Namespace) -> int:
             if driver.ended:
                 print(f"\nseed {script.seed}: ended early: {driver.ended}", end="", flush=True)
             if failure:
+                failures += 1
                 show(script, failure, driver, time.monotonic() - begin)
-                if not (arguments.first or arguments.replay):
+                if arguments.replay:
+                    continue
+                if not arguments.first:
                     tell(arguments, script, failure, cluster, at_end)
                 return 1
-        print(f": {project.counted(done, 'run')}, {project.counted(len(times), 'statement')}: nothing found")
+        print(f": {project.counted(done, 'run')}, {project.counted(len(times), 'statement')}: {f'{failures} of them failed' if failures else 'nothing found'}")
         # ten times longer than locks and held reads explain
         for seconds, what in sorted((each for each in times if each[0] > 5), reverse=True)[:10]:
             print(f"took {seconds:.0f} s: {what[:200]}")
-    return 0
+    return 1 if failures else 0
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -147,7 +152,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments.if_possible and project.missing("psycopg"):
         print("fuzz: SKIPPED: it needs psycopg 3 (apt-get install python3-psycopg)")
         return 0
-    if arguments.server.endswith("-sanitizers"):
+    if any(server and server.endswith("-sanitizers") for server in (arguments.server, arguments.before)):
         print("fuzz: SKIPPED: AddressSanitizer will not start after the library that counts system calls")
         return 0 if arguments.if_possible else 1
     return project.perform("bench/fuzz", lambda: fuzz(arguments), names=[arguments.server, *([arguments.before] if arguments.before else [])], modules=["psycopg"])
