@@ -11,8 +11,6 @@ from .configuration import EXTENSIONS, FIXED
 
 
 class Cluster(servers.Cluster):
-    stop_mode = "fast"
-
     def __init__(self, server: str, directory: Path, stage: Path | None = None) -> None:
         super().__init__(server, directory, extension=stage)
         self.settings: dict[str, str] = {}

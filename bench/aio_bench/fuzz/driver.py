@@ -52,7 +52,7 @@ class Session:
 
 
 class Driver:
-    def __init__(self, cluster: Cluster, script: Script, at: Any = None) -> None:
+    def __init__(self, cluster: Cluster, script: Script) -> None:
         self.cluster, self.script = cluster, script
         #: what 19 has in the place of a setting
         self.renamed = {"io_workers": "io_max_workers"} if cluster.build.major >= 19 else {}
@@ -71,6 +71,8 @@ class Driver:
         self.no_temporary = False
         #: what data_checksums must be, and whether they were switched since all was looked at last
         self.checksums, self.switched = "on" if script.shape["checksums"] else "off", False
+        #: which nobody was there to do
+        self.lacks_workers = False
         #: of each statement, how long it took
         self.times: list[tuple[float, str]] = []
         #: how often all was looked at
@@ -207,7 +209,7 @@ class Driver:
     def is_expected(self, session: Session, step: Step, error: Answer) -> bool:
         if "could not apply concurrent" in error.message:
             return False
-        return (error.sqlstate in ALWAYS or bool(MESSAGES.search(error.message)) or (error.sqlstate == "57014" and (session.cancelled or "lock timeout" in error.message))
+        return (error.sqlstate in ALWAYS or bool(MESSAGES.search(error.message)) or (error.sqlstate == "57014" and session.cancelled)
                 or (step.effect[:1] in (("errors",), ("spoil",)) and error.sqlstate in (step.effect[1:] or ('42P01',)))
                 or (self.failing and (bool(FAILED_READ.search(error.message)) or error.sqlstate in ("58030", "XX001", "XX002", "42P01", "42704", "55000")))
                 # an internal error is none that a user should see
@@ -405,6 +407,11 @@ class Driver:
             return
         self.trail.append(str(step))
         self.quiet()
+        if step.effect == ("wait",):
+            oracles.log(self)
+            oracles.checksums(self)
+            self.switched = self.lacks_workers = False
+            return
         if step.effect == ("enable",):
             self.no_temporary = True
             for session, owner in zip(self.sessions, self.owners, strict=True):
@@ -413,12 +420,11 @@ class Driver:
             # a crash leaves them
             for (orphan,) in self.ask("SELECT oid::regclass FROM pg_class WHERE relpersistence = 't' AND relkind = 'r'"):
                 self.ask(f"DROP TABLE IF EXISTS {orphan}")
-        if step.effect != ("wait",):
-            self.switched = True
-            # an invalid database is in the way
-            with suppress(psycopg.errors.ObjectNotInPrerequisiteState):
-                self.ask(f"SELECT pg_{step.effect[0]}_data_checksums()")
-                self.checksums = {"enable": "on", "disable": "off"}[step.effect[0]]
+        self.switched = True
+        # an invalid database is in the way, or all workers are taken
+        with suppress(psycopg.errors.ObjectNotInPrerequisiteState, psycopg.errors.InsufficientResources):
+            self.ask(f"SELECT pg_{step.effect[0]}_data_checksums()")
+            self.checksums = {"enable": "on", "disable": "off"}[step.effect[0]]
 
     def quiet(self) -> None:
         """Ends faults and transactions; waits until the sessions are idle."""
@@ -449,7 +455,7 @@ class Driver:
         self.quiet()
         self.trail.append("-- all is looked at")
         oracles.look(self)
-        self.failing = self.killed = self.spoiled = self.full = self.switched = False
+        self.failing = self.killed = self.spoiled = self.full = self.switched = self.lacks_workers = False
 
     def do_probe(self, step: Step) -> None:
         # without the trace there is little to compare with
