@@ -140,7 +140,7 @@ def fuzz(arguments: argparse.Namespace) -> int:
                 if not arguments.first:
                     tell(arguments, script, failure, cluster, at_end)
                 return 1
-        print(f": {project.counted(done, 'run')}, {project.counted(len(times), 'statement')}: {f'{failures} of them failed' if failures else 'nothing found'}")
+        print(f": {project.counted(done, 'run')}, {project.counted(len(times), 'statement')}: {f'{failures} of the runs failed' if failures else 'nothing found'}")
         # ten times longer than locks and held reads explain
         for seconds, what in sorted((each for each in times if each[0] > 5), reverse=True)[:10]:
             print(f"took {seconds:.0f} s: {what[:200]}")

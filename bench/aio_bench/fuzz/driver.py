@@ -71,7 +71,7 @@ class Driver:
         self.no_temporary = False
         #: what data_checksums must be, and whether they were switched since all was looked at last
         self.checksums, self.switched = "on" if script.shape["checksums"] else "off", False
-        #: which nobody was there to do
+        #: no worker was free to switch them
         self.lacks_workers = False
         #: of each statement, how long it took
         self.times: list[tuple[float, str]] = []
