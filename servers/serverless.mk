@@ -84,7 +84,7 @@ check:
 	@$(provide)
 	@$(first) servers/run --data '$(server)' "$$PWD/servers/check"
 ifdef is_whole
-	@$(call generate,,0.16)
+	@$(call generate,,0.17)
 endif
 
 check-long:
