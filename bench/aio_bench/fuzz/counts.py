@@ -367,6 +367,7 @@ def cancelled(probe: Probe) -> None:
     except psycopg.errors.QueryCanceled:
         pass
     else:
+        probe.run("RESET statement_timeout")
         return
     finally:
         below.fail(2, 0)
