@@ -58,7 +58,6 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "fsync": ("off", "on"),
     "debug_io_direct": ("", "", "data", "data, wal"),
     "wal_skip_threshold": ("0", "2MB"),
-    "temp_file_limit": ("-1",),
     "autovacuum_vacuum_cost_delay": ("0",),
 }
 
