@@ -100,12 +100,11 @@ class Grammar:
         condition = self.predicate(change=True)
         if kind == "delete":
             return Step(me, "sql", f"DELETE FROM {table} WHERE {mine} AND {where(condition)}", ("delete", table, condition))
+        change = f"SET v = {version}, p = point(id, {version}), a = ARRAY[id % 17, 100 + {version} % 13], body = payload(id, {version})"
+        sql = f"UPDATE {table} {change} WHERE {mine} AND {where(condition)}"
         if kind == "merge" and not table.startswith("temp"):
-            return Step(me, "sql", f"MERGE INTO {table} t USING (SELECT id AS i FROM {table} WHERE {mine} AND {where(condition)}) s ON t.id = s.i"
-                        f" WHEN MATCHED THEN UPDATE SET v = {version}, p = point(id, {version}), a = ARRAY[id % 17, 100 + {version} % 13], body = payload(id, {version})",
-                        ("update", table, condition, version))
-        return Step(me, "sql", f"UPDATE {table} SET v = {version}, p = point(id, {version}), a = ARRAY[id % 17, 100 + {version} % 13],"
-                    f" body = payload(id, {version}) WHERE {mine} AND {where(condition)}", ("update", table, condition, version))
+            sql = f"MERGE INTO {table} t USING (SELECT id AS i FROM {table} WHERE {mine} AND {where(condition)}) s ON t.id = s.i WHEN MATCHED THEN UPDATE {change}"
+        return Step(me, "sql", sql, ("update", table, condition, version))
 
     def make_write(self, me: int) -> Iterator[Step]:
         yield self.write(me)
