@@ -1,6 +1,6 @@
 """Steps drawn from a seed: statements of the sessions, faults, and when all is looked at."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -319,10 +319,13 @@ class Grammar:
         """Functions that look at pages are shown pages of every kind."""
         for _ in range(5):
             name, parts = self.one(*CALLS.split())[:-1].split("(")
-            yield Step(me, "sql", f"SELECT count(r::text) FROM {name}({', '.join(map(self.argument, parts.split(',')))}) r", ("call", "page" if "p" in parts else "relation"))
+            # mostly a page with the relation that it is of
+            relations = self.one(RELATIONS, [self.one(*RELATIONS)], [self.one(*RELATIONS)])
+            arguments = ", ".join(self.argument(kind, relations) for kind in parts.split(","))
+            yield Step(me, "sql", f"SELECT count(r::text) FROM {name}({arguments}) r", ("call", "page" if "p" in parts else "relation"))
 
-    def argument(self, kind: str) -> str:
-        block, relation, fork = self.one(0, 0, 1, 1, 2, 3, 7, -1, 100000, (1 << 32) - 1), f"'{self.one(*RELATIONS)}'", f"'{self.one('main', 'main', 'main', 'fsm', 'vm', 'init')}'"
+    def argument(self, kind: str, relations: Sequence[str]) -> str:
+        block, relation, fork = self.one(0, 0, 1, 1, 2, 3, 7, -1, 100000, (1 << 32) - 1), f"'{self.one(*relations)}'", f"'{self.one('main', 'main', 'main', 'fsm', 'vm', 'init')}'"
         page = f"get_raw_page({relation}, {fork}, {block})"
         return {"r": self.one(relation, f"{relation}::regclass"), "f": fork, "b": str(block), "p": self.one(page, page, page, page, "decode(repeat('00', 8192), 'hex')", f"substr({page}, 1, 100)"), "t": self.one("true", "false"),
                 "n": str(self.one(1, 2, 40, 127)), "l": self.one(*[f"pg_current_wal_flush_lsn() - {self.random.randrange(1, 300000)}"] * 4, "pg_current_wal_flush_lsn() + 1", "'0/1'")}.get(kind, kind)
