@@ -6,6 +6,7 @@ import select
 import time
 from contextlib import suppress
 from functools import partial
+from math import inf
 from typing import Any
 
 import psycopg
@@ -66,7 +67,9 @@ class Driver:
         self.killed = False
         #: the I/O gate works on this server
         self.gate = False
-        self.spoiled = self.crashed = self.full = False
+        self.spoiled = self.crashed = False
+        #: statements that began before this time may have found the disk full
+        self.full = 0.0
         #: checksums are being enabled, which waits for temporary tables to be dropped: there are none
         self.no_temporary = False
         #: what data_checksums must be, and whether they were switched since all was looked at last
@@ -214,7 +217,7 @@ class Driver:
                 or (self.failing and (bool(FAILED_READ.search(error.message)) or error.sqlstate in ("58030", "XX001", "XX002", "42P01", "42704", "55000")))
                 # an internal error is none that a user should see
                 or (step.effect[:1] == ("call",) and not error.sqlstate.startswith("XX" if step.effect == ("call", "relation") else "XX000"))
-                or (self.full and "No space left" in error.message) or (self.no_temporary and error.sqlstate == "42P01" and '"temp' in error.message)
+                or (session.since < self.full and "No space left" in error.message) or (self.no_temporary and error.sqlstate == "42P01" and '"temp' in error.message)
                 # an index that another session has just dropped or not finished
                 or (step.effect == () and error.sqlstate in ("42704", "42P01", "42P07", "55000", "2BP01", "42809")))
 
@@ -386,7 +389,8 @@ class Driver:
     def do_below(self, step: Step) -> None:
         """System calls fail: some are interrupted, or the disk is full for a moment."""
         if self.cluster.below:
-            self.full |= step.effect[0] == 1
+            if step.effect[0] == 1:
+                self.full = inf if step.effect[1] else min(self.full, time.monotonic())
             self.cluster.below.fail(*step.effect)
             self.trail.append(str(step))
 
@@ -455,7 +459,8 @@ class Driver:
         self.quiet()
         self.trail.append("-- all is looked at")
         oracles.look(self)
-        self.failing = self.killed = self.spoiled = self.full = self.switched = self.lacks_workers = False
+        self.failing = self.killed = self.spoiled = self.switched = self.lacks_workers = False
+        self.full = 0.0
 
     def do_probe(self, step: Step) -> None:
         # without the trace there is little to compare with
@@ -468,6 +473,7 @@ class Driver:
     def mend(self) -> None:
         for fault in (0, 1) if self.cluster.below else ():
             self.cluster.below.fail(fault, 0)
+        self.full = min(self.full, time.monotonic())
 
     def down(self, how: str, victim: int = 0) -> None:
         self.mend()

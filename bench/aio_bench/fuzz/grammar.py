@@ -146,6 +146,7 @@ class Grammar:
         table = self.one(f"temp{me}", f"temp{me}", "heap", f"own{me}")
         yield Step(-1, "below", "", (1, 1))
         yield Step(me, "sql", filler(table, self.one(100, 2000), 20000 * self.new_version()), (), "no tx", -1)
+        yield Step(-1, "below", "", (1, 0))
         yield Step(me, "sql", filler(table, 100, 20000 * self.new_version()), (), "no tx")
         yield self.rows(me, table, ("all",))
 
