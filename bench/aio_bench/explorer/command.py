@@ -43,15 +43,20 @@ def make_parser() -> argparse.ArgumentParser:
 def explore(arguments: argparse.Namespace, named: list[scenarios.Scenario]) -> int:
     from . import selftest
     from .cluster import Cluster
-    from .exploration import Comparison, Exploration, choose, explore_all
+    from .exploration import Exploration, choose, explore_all
 
     with project.directory(Path("/tmp")) as work, ExitStack() as at_end:
-        cluster = Cluster(arguments.server, work / "c", arguments.staged)
-        at_end.callback(cluster.stop)
-        chosen = choose(arguments, named, cluster.build.major)
-        cluster.begin_prepare()
-        cluster.finish_prepare()
-        exploration = Exploration(arguments, cluster)
+        def prepared(server: str, name: str, stage: Path | None = None) -> Exploration:
+            cluster = Cluster(server, work / name, stage)
+            at_end.callback(cluster.stop)
+            exploration = Exploration(arguments, cluster)
+            cluster.begin_prepare()
+            cluster.finish_prepare()
+            return exploration
+
+        exploration = prepared(arguments.server, "c", arguments.staged)
+        cluster = exploration.cluster
+        chosen = choose(arguments, named, exploration.major)
         if why_not := cluster.serve("worker", named[0]).why_no_gate():
             # the version of this server is not known, or the gate was compiled for another one
             print(f"explorer: {'SKIPPED' if arguments.if_possible else 'FAILED'}, and its self-test, too:"
@@ -62,11 +67,9 @@ def explore(arguments: argparse.Namespace, named: list[scenarios.Scenario]) -> i
         if arguments.replay is not None:
             if not chosen:
                 raise project.Problem(f"{named[0].name} is not for PostgreSQL {cluster.build.major}")
-            return exploration.replay(chosen[0], arguments)
-        comparison = Comparison(arguments, exploration, work / "before") if arguments.before else None
-        if comparison:
-            at_end.callback(comparison.cluster.stop)
-        return explore_all(arguments, exploration, chosen, comparison)
+            return exploration.replay(chosen[0])
+        before = prepared(arguments.before, "before") if arguments.before else None
+        return explore_all(arguments, exploration, chosen, before)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -9,7 +9,6 @@ A choice is written as in a replay:
     cancel_A    A's statement is cancelled; terminate_A: A's session is ended
 """
 
-import re
 import select
 import time
 from dataclasses import dataclass, field, replace
@@ -19,9 +18,6 @@ from . import model as models
 from .client import Answer, Connection, Lost
 from .cluster import Cluster
 from .scenario import FAILURES, Scenario, SessionPlan, parse_step
-
-CHOICE = re.compile(r"(?P<step>[A-Z]+)(?P<number>\d+)$|(?P<verb>wake|cancel|terminate)_(?P<who>[A-Z]+)$"
-                    r"|(?P<read>[A-Z]+:[^=]+)(?:=(?P<kind>\w+))?$")
 
 #: more than the reads of one schedule take
 MOST_BUFFERS = 256
@@ -129,15 +125,15 @@ class State:
 
 
 class Engine:
-    def __init__(self, cluster: Cluster, scenario: Scenario, budget: int, major: int = 0) -> None:
+    def __init__(self, cluster: Cluster, scenario: Scenario, method: str, budget: int, major: int) -> None:
         self.cluster = cluster
         self.scenario = scenario
         self.budget = budget
         self.sessions: dict[str, Session] = {}
         self.observer: Connection
-        self.method = ""
+        self.method = method
         self.major = major
-        self.model: models.Model | None = None
+        self.model = None if models.Model.why_not(scenario) else models.Model(scenario, major, method)
         self._begin()
 
     def _begin(self) -> None:
@@ -159,9 +155,6 @@ class Engine:
     def connect(self) -> None:
         self.cluster.new_log_lines()
         self.observer = Connection(self.cluster)
-        self.method = str(self.observer.ask("SHOW io_method")[0][0][0])
-        if self.major and not models.Model.why_not(self.scenario):
-            self.model = models.Model(self.scenario, self.major, self.method)
         self.observer.ask("CREATE EXTENSION IF NOT EXISTS test_aio; DROP TABLE IF EXISTS t, u CASCADE")
         table = ("CREATE TABLE t (i int, f text STORAGE PLAIN)",
                  # four rows a block
@@ -293,12 +286,9 @@ class Engine:
                     f" WHERE state <> ALL ('{{{','.join(states)}}}')")
         if not states:
             question += " UNION ALL SELECT 'I/O left in progress: block ' || blockno FROM buffers_in_progress()"
-        deadline = time.monotonic() + 5
-        while True:
-            rows = self.observer.ask(question)[0]
-            if not rows or time.monotonic() > deadline:
-                return [str(row[0]) for row in rows]
-            time.sleep(0.002)
+        if wait_for(lambda: not self.observer.ask(question)[0], 5):
+            return []
+        return [str(row[0]) for row in self.observer.ask(question)[0]]
 
     # during a schedule
 
@@ -431,7 +421,7 @@ class Engine:
         lines.append("buffers " + "; ".join(self.buffers))
         lines.append(f"left {self.failures_left}")
         waiting = [s for s in self.sessions.values() if s.busy]
-        choices = self._choices()
+        choices = self.choices()
         final = not waiting and not self.held and all(s.finished for s in self.sessions.values())
         stuck = tuple(f"{s.name}: {s.state} {s.waits_for}" for s in waiting) if not choices and not final else ()
         # the reads of temporary tables only their owners perform
@@ -446,7 +436,7 @@ class Engine:
         name, number = parse_step(session.plan.after)
         return self.sessions[name].position >= number or self.sessions[name].gone
 
-    def _choices(self) -> list[str]:
+    def choices(self) -> list[str]:
         # sessions that have been woken go on first
         if wakes := [f"wake_{s.name}" for s in self.sessions.values() if s.state == "held wakeup"]:
             return wakes
@@ -473,60 +463,40 @@ class Engine:
                 self.model.apply(choice)
                 self.wrong = models.disagreement(self.model, self)
                 state = replace(state, hidden=self.model.hidden())
-            except (models.Unknown, KeyError, IndexError, AttributeError, AssertionError, StopIteration) as error:
+            except (KeyError, IndexError, AttributeError, AssertionError, StopIteration) as error:
                 self.wrong = [f"the model cannot follow: {error!r}"]
         return state
 
     def _apply(self, choice: str) -> State:
-        parsed = CHOICE.match(choice)
-        if not parsed:
-            raise NotPossible(f"what is {choice}?")
-        if parsed["step"]:
-            return self._step(parsed["step"], int(parsed["number"]))
-        if parsed["verb"] == "wake":
-            return self._wake(parsed["who"])
-        if parsed["verb"]:
-            return self._interrupt(parsed["verb"], parsed["who"])
-        held = self.held.get(parsed["read"])
-        if held is None:
-            raise NotPossible(f"{parsed['read']} is not held")
-        kind = parsed["kind"] or "ok"
-        if kind not in ("ok", *FAILURES):
-            raise NotPossible(f"what is {kind}?")
-        self.failures_left -= kind != "ok"
-        if owner := self.sessions.get(parsed["read"].split(":")[0]):
-            owner.outcomes[held.label] = kind
-            if kind != "ok":
+        if choice not in self.choices():
+            raise NotPossible(choice)
+        if ":" in choice:
+            label, _, kind = choice.partition("=")
+            return self._release(self.held[label], kind)
+        verb, _, step = choice.rpartition("_")
+        session = self.sessions[step.rstrip("0123456789")]
+        if verb == "wake":
+            self.observer.ask(f"SELECT io_wake({session.connection.pid})")
+            session.waits += 1
+        elif verb:
+            session.interrupted = f"{verb} in {session.position + 1}"
+            self.observer.ask(f"SELECT pg_{verb}_backend({session.connection.pid})")
+            self._collect_after_signal(session)
+            if verb == "terminate" and not session.busy:
+                self._wait_until_gone(session.connection.pid)
+        else:
+            session.connection.send(session.plan.steps[session.position])
+        return self.settle()
+
+    def _release(self, held: Held, kind: str) -> State:
+        if owner := self.sessions.get(held.label.split(":")[0]):
+            owner.outcomes[held.label] = kind or "ok"
+            if kind:
                 owner.failed.append((held.block, held.nblocks, kind))
-        return self.settle(held, FAILURES[kind](held.nblocks) if kind != "ok" else None)
-
-    def _step(self, name: str, number: int) -> State:
-        session = self.sessions.get(name)
-        if (session is None or session.busy or session.gone or session.position != number - 1
-                or number > len(session.plan.steps) or not self._may_begin(session)):
-            raise NotPossible(f"{name} cannot do step {number} now")
-        session.connection.send(session.plan.steps[session.position])
-        return self.settle()
-
-    def _wake(self, name: str) -> State:
-        session = self.sessions.get(name)
-        if session is None or session.state != "held wakeup":
-            raise NotPossible(f"{name} has no held wakeup")
-        self.observer.ask(f"SELECT io_wake({session.connection.pid})")
-        session.waits += 1
-        return self.settle()
-
-    def _interrupt(self, verb: str, name: str) -> State:
-        session = self.sessions.get(name)
-        if session is None or not session.busy:
-            raise NotPossible(f"{name} has nothing to {verb}")
-        session.interrupted = f"{verb} in {session.position + 1}"
-        function = {"cancel": "pg_cancel_backend", "terminate": "pg_terminate_backend"}[verb]
-        self.observer.ask(f"SELECT {function}({session.connection.pid})")
-        self._collect_after_signal(session)
-        if verb == "terminate" and not session.busy:
-            self._wait_until_gone(session.connection.pid)
-        return self.settle()
+        if not kind:
+            return self.settle(held)
+        self.failures_left -= 1
+        return self.settle(held, FAILURES[kind](held.nblocks))
 
     def _collect_after_signal(self, session: Session) -> None:
         """Waits until a session has answered, or sleeps on because another session must move first.
@@ -534,8 +504,8 @@ class Engine:
         A signal makes a sleeping process runnable at once, so one that sleeps has handled it.
         """
         question = f"SELECT pg_read_file('/proc/{session.connection.pid}/status', true) ~ E'\\nState:\\tS'"
-        deadline = time.monotonic() + 10
-        while True:
+
+        def has_handled() -> bool:
             try:
                 sleeps = self.observer.ask(question)[0][0][0] == "t"
             except RuntimeError as error:
@@ -544,8 +514,7 @@ class Engine:
                     raise
                 sleeps = False
             self._collect()
-            if sleeps or not session.busy:
-                return
-            if time.monotonic() > deadline:
-                raise Trouble(f"{session.name} neither answers nor sleeps")
-            select.select([session.connection.socket], [], [], 0.002)
+            return sleeps or not session.busy
+
+        if not wait_for(has_handled, 10):
+            raise Trouble(f"{session.name} neither answers nor sleeps")

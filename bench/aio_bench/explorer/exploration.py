@@ -1,10 +1,11 @@
 """One server, and what is explored on it; two servers, and where they part."""
 
+from __future__ import annotations
+
 import argparse
 import json
 import shlex
 import time
-from pathlib import Path
 
 from ..servers import ServerError
 from . import compare, judge, search
@@ -30,10 +31,6 @@ class Exploration:
     def long(self) -> bool:
         return self.arguments.tier == "long"
 
-    @property
-    def seconds(self) -> float:
-        return self.arguments.seconds or (60.0 if self.long else 120.0)
-
     def budgets(self, scenario: Scenario) -> list[int]:
         """With how many failures in a schedule to explore a scenario, one after the other."""
         if not scenario.failures:
@@ -42,7 +39,7 @@ class Exploration:
 
     def connect(self, scenario: Scenario, method: str, budget: int) -> Engine:
         self.disconnect()
-        self.engine = Engine(self.cluster.serve(method, scenario), scenario, budget, self.major)
+        self.engine = Engine(self.cluster.serve(method, scenario), scenario, method, budget, self.major)
         self.engine.connect()
         return self.engine
 
@@ -62,7 +59,7 @@ class Exploration:
             self.disconnect()
             self.cluster.stop()
             return row | {"result": "failed", "schedule": "", "reasons": [f"without a hold: {trouble}"]}
-        outcome = search.Search(engine, expected, self.seconds).explore()
+        outcome = search.Search(engine, expected, self.arguments.seconds or (60 if self.long else 120)).explore()
         self.report(scenario, method, budget, outcome, expected)
         row |= {"states": outcome.states, "schedules": outcome.schedules, "seconds": round(outcome.seconds, 1),
                 "merges_checked": outcome.merges, "wrong_merges": outcome.wrong_merges, "once": outcome.once}
@@ -156,11 +153,11 @@ class Exploration:
         print("  " + "\n  ".join([*answers, *(found.reasons if found else ["all is as it should be"])]), flush=True)
         return found
 
-    def replay(self, scenario: Scenario, arguments: argparse.Namespace) -> int:
+    def replay(self, scenario: Scenario) -> int:
+        arguments = self.arguments
         schedule = arguments.replay.split()
         method = (arguments.method or scenario.methods)[0]
-        budget = sum("=" in choice and not choice.endswith("=ok") for choice in schedule)
-        budget = max([budget, *self.budgets(scenario)])
+        budget = max([sum("=" in choice for choice in schedule), *self.budgets(scenario)])
         engine = self.connect(scenario, method, budget)
         expected = judge.learn(engine)
         if arguments.trace:
@@ -173,54 +170,33 @@ class Exploration:
             print(f"  timeline: {arguments.trace}")
         return 1 if found else 0
 
-
-class Comparison:
-    """The server before, which is started when a scenario has been explored on the server after."""
-
-    def __init__(self, arguments: argparse.Namespace, after: Exploration, directory: Path) -> None:
-        self.arguments = arguments
-        self.after = after
-        self.before: Exploration | None = None
-        self.cluster = Cluster(arguments.before, directory)
-        self.version, self.major = self.cluster.build.number, self.cluster.build.major
-
-    def start(self) -> Exploration:
-        if not self.before:
-            self.cluster.begin_prepare()
-            self.cluster.finish_prepare()
-            self.before = Exploration(self.arguments, self.cluster)
-        return self.before
-
-    def graph(self, scenario: Scenario, method: str, budget: int) -> search.Graph | None:
-        if scenario.versions and self.major not in scenario.versions:
-            return None
-        print("before: ", end="")
-        return self.start().explore(scenario, method, budget).get("graph")
-
-    def compare(self, scenario: Scenario, row: dict) -> dict:
-        """Adds to a row of the server after where the two part."""
+    def compare(self, other: Exploration, scenario: Scenario, row: dict) -> dict:
+        """Adds to a row where this server and another one, the server before, part."""
         method, budget = row["method"], row["failures"]
-        before = self.graph(scenario, method, budget)
+        if scenario.versions and other.major not in scenario.versions:
+            return row | {"result": "nothing to compare with"}
+        print("before: ", end="")
+        before = other.explore(scenario, method, budget).get("graph")
         if before is None:
             return row | {"result": "nothing to compare with"}
         found = compare.parting(before, row["graph"])
         if found is None:
             return row | {"result": "same"}
-        why = compare.why_known((self.major, self.after.major), scenario.name, found)
+        why = compare.why_known((other.major, self.major), scenario.name, found)
         row |= {"schedule": " ".join(found.schedule), "before": found.before, "after": found.after, "why": why,
                 "states_before": len(before.edges), "result": "known" if why else "differs"}
         if why:
             print(f"  differs, as is known, after {row['schedule']}: {why}", flush=True)
             return row
-        now = self.after.walk(scenario, method, budget, found.schedule)
-        then = self.start().walk(scenario, method, budget, found.schedule)
+        now = self.walk(scenario, method, budget, found.schedule)
+        then = other.walk(scenario, method, budget, found.schedule)
         repeated = then[-1][2] != now[-1][2]
         if not repeated:
             row["result"] = "differed once"
         row["replay"] = [[choice, then[place][1] if place < len(then) else "", brief] for place, (choice, brief, _) in enumerate(now)]
         print(f"\n{'DIFFERS' if repeated else 'DIFFERED ONCE, BUT NOT AGAIN'}: {scenario.name} ({method}) after {row['schedule'] or 'nothing'}")
-        for choice, one, other in row["replay"]:
-            print(f"  {choice:20} before {one}\n  {'':20} after  {other}")
+        for choice, one, another in row["replay"]:
+            print(f"  {choice:20} before {one}\n  {'':20} after  {another}")
         print("".join(f"  - {line}\n" for line in found.before) + "".join(f"  + {line}\n" for line in found.after), flush=True)
         return row
 
@@ -241,8 +217,7 @@ def methods_of(arguments: argparse.Namespace, chosen: list[Scenario], usable: li
     return sorted(jobs, key=lambda job: (scenarios.METHODS.index(job[1]), job[0].tier != "quick", job[0].key, job[0].name))
 
 
-def explore_all(arguments: argparse.Namespace, exploration: Exploration, chosen: list[Scenario],
-                comparison: Comparison | None) -> int:
+def explore_all(arguments: argparse.Namespace, exploration: Exploration, chosen: list[Scenario], before: Exploration | None) -> int:
     start, version = time.monotonic(), exploration.cluster.build.number
     rows: list[dict] = []
     usable = list(arguments.method or scenarios.METHODS)
@@ -257,8 +232,8 @@ def explore_all(arguments: argparse.Namespace, exploration: Exploration, chosen:
         for budget in exploration.budgets(scenario):
             try:
                 row = exploration.explore(scenario, method, budget)
-                if comparison and "graph" in row:
-                    row = comparison.compare(scenario, row)
+                if before and "graph" in row:
+                    row = exploration.compare(before, scenario, row)
             except ServerError as error:
                 print(f"FAILED: {error}", flush=True)
                 exploration.cluster.stop()
@@ -276,7 +251,7 @@ def explore_all(arguments: argparse.Namespace, exploration: Exploration, chosen:
     seconds = time.monotonic() - start
     merges, wrong = (sum(row.get(key, 0) for row in rows) for key in ("merges_checked", "wrong_merges"))
     summary = {"server": arguments.server, "version": version, "before": arguments.before,
-               "before_version": comparison and comparison.version, "failed": named("failed"), "differs": named("differs"),
+               "before_version": before and before.cluster.build.number, "failed": named("failed"), "differs": named("differs"),
                "known": named("known"), "differed_once": named("differed once"), "not_compared": named("nothing to compare with"),
                "unfinished": exploration.unfinished, "merges_checked": merges, "wrong_merges": wrong, "seconds": round(seconds, 1)}
     if arguments.json:
@@ -287,8 +262,8 @@ def explore_all(arguments: argparse.Namespace, exploration: Exploration, chosen:
         print(f"explorer: {once} times something was otherwise once, but not again")
     if exploration.unfinished:
         print(f"explorer: NOT FINISHED: {', '.join(exploration.unfinished)}")
-    if comparison:
-        print(f"explorer: compared with {comparison.version}: {len(named('same'))} the same, {len(named('known'))} differ as is known,"
+    if before:
+        print(f"explorer: compared with {before.cluster.build.number}: {len(named('same'))} the same, {len(named('known'))} differ as is known,"
               f" {len(summary['differs'])} DIFFER, {len(summary['differed_once'])} differed once, but not again,"
               f" {len(summary['not_compared']) + len(summary['failed'])} not compared")
     if bad := summary["failed"] + summary["differs"]:

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 
 from .client import Answer
-from .engine import Engine, NotPossible, State, Trouble
+from .engine import Engine, State, Trouble
 
 #: more serial orders than this are not tried
 MOST_ORDERS = 150
@@ -61,18 +61,10 @@ def learn(engine: Engine) -> Expected:
     for order in runs[:4 * MOST_ORDERS]:
         engine.reset(hold=False)
         todo = list(order)
-        while todo:
-            # a statement that waits for a lock lets the next session go on
-            for name in list(todo):
-                session = engine.sessions[name]
-                try:
-                    engine.apply(f"{name}{session.position + 1}")
-                except NotPossible:
-                    continue
-                todo.remove(name)
-                break
-            else:
-                break
+        # a statement that waits for a lock lets the next session go on
+        while able := [name for name in todo if f"{name}{engine.sessions[name].position + 1}" in engine.choices()]:
+            engine.apply(f"{able[0]}{engine.sessions[able[0]].position + 1}")
+            todo.remove(able[0])
         engine.settle()
         for name, session in engine.sessions.items():
             for number, answer in enumerate(session.answers):

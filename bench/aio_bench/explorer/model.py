@@ -30,16 +30,12 @@ BATCH = 32
 
 #: what is wrong in the server today, where the model says what is right, and where it is described
 KNOWN_WRONG = {
-    "late hit": "a block that counts neither as hit nor as read: doc/explorer.md",
+    "late hit": "a block that counts neither as hit nor as read: doc/reports.md#hit-not-counted",
 }
 
 
 class Failed(Exception):
     """A statement ends with this error: its SQLSTATE, and where it matters its message."""
-
-
-class Unknown(Exception):
-    """A statement, or a choice, about which the model says nothing."""
 
 
 @dataclass(eq=False)
@@ -169,12 +165,9 @@ class Model:
         self.held: list[Io] = []
         self.sessions: dict[str, Session] = {}
         for plan in self.scenario.sessions:
-            said = " ".join(plan.setup)
-            found = {name: re.search(rf"SET {name} = (\w+)", said) for name in
-                     ("io_combine_limit", "effective_io_concurrency", "zero_damaged_pages")}
-            number = {name: int(match[1]) for name, match in found.items() if match and match[1].isdigit()}
-            self.sessions[plan.name] = Session(plan.name, plan, number.get("io_combine_limit", 16),
-                                               number.get("effective_io_concurrency", 16), bool(found["zero_damaged_pages"]))
+            said = dict(re.findall(r"SET (\w+) = (\d+|on)\b", " ".join(plan.setup)))
+            self.sessions[plan.name] = Session(plan.name, plan, int(said.get("io_combine_limit", 16)),
+                                               int(said.get("effective_io_concurrency", 16)), "zero_damaged_pages" in said)
 
     # what may be seen
 
@@ -212,26 +205,25 @@ class Model:
     # choices
 
     def apply(self, choice: str) -> None:
-        if found := re.fullmatch(r"([A-Z]+)(\d+)", choice):
-            session = self.sessions[found[1]]
-            session.program = self.statement(session, session.plan.steps[session.position])
-            self.run(session)
-        elif found := re.fullmatch(r"wake_([A-Z]+)", choice):
-            session = self.sessions[found[1]]
-            session.woken = False
-            self.run(session)
-        elif found := re.fullmatch(r"(cancel|terminate)_([A-Z]+)", choice):
-            self.interrupt(self.sessions[found[2]], found[1])
-        elif found := re.fullmatch(r"([A-Z]+:\d+\+\d+)(?:=(\w+))?", choice):
-            io = next(io for io in self.held if io.label == found[1])
-            blocks = {"": io.blocks, "ok": io.blocks, "EIO": -1, "short": io.blocks - 1, "cut": io.blocks - 1, "empty": 0}[found[2] or ""]
+        if ":" in choice:
+            label, _, kind = choice.partition("=")
+            io = next(io for io in self.held if io.label == label)
+            blocks = {"": io.blocks, "EIO": -1, "short": io.blocks - 1, "cut": io.blocks - 1, "empty": 0}[kind]
             where = f"could not read blocks {io.first}..{io.first + io.blocks - 1} in the file"
             # md_readv_complete(): a read that ends before its first block is complete has failed
             io.error = (f"58030: {where}: Input/output error" if blocks < 0 else
                         f"XX001: {where}: read only 0 of {8192 * io.blocks} bytes" if blocks == 0 else "")
             self.complete(io, -1 if io.error else blocks)
-        else:
-            raise Unknown(choice)
+            return
+        verb, _, step = choice.rpartition("_")
+        session = self.sessions[step.rstrip("0123456789")]
+        if verb in ("cancel", "terminate"):
+            self.interrupt(session, verb)
+            return
+        session.woken = False
+        if not verb:
+            session.program = self.statement(session, session.plan.steps[session.position])
+        self.run(session)
 
     def run(self, session: Session, error: Exception | None = None) -> None:
         """A session goes on until it waits, or its statement ends."""
@@ -812,7 +804,7 @@ def _arguments(text: str, start: int) -> str:
         depth += {"(": 1, ")": -1}.get(text[place], 0)
         if depth == 0:
             return text[start:place]
-    raise Unknown(text)
+    return text[start:]
 
 
 def _blocks(text: str) -> list[int] | None:
@@ -869,6 +861,13 @@ def parse(text: str) -> list[tuple[str, tuple]]:
     return calls
 
 
+def _fits(expected: str, answer: str) -> bool:
+    """Does an answer begin as expected, or end so after "..."?"""
+    if expected.startswith("..."):
+        return answer.endswith(expected[3:])
+    return answer.startswith(expected) and answer.startswith("ERROR") == expected.startswith("ERROR")
+
+
 def disagreement(model: Model, engine: Engine) -> list[str]:
     """What the explorer sees otherwise than the model has it."""
     # which lock or buffer it is, is not the model's business
@@ -883,14 +882,11 @@ def disagreement(model: Model, engine: Engine) -> list[str]:
             wrong.append(f"the model says that {session.name} is told \"{told}\", and it is told \"{is_told}\"")
         for number, expected in enumerate(session.answers):
             said = str(real.answers[number]) if number < len(real.answers) else ""
-            name, instead = session.wrong.get(number, ("", ""))
-            if expected.startswith("..."):
-                if name and instead != expected and said.endswith(instead[3:]):
-                    model.known_wrong[name] += 1
-                    continue
-                expected = said if said.endswith(expected[3:]) else expected
-            if name and instead != expected and said.startswith(instead) and not instead.startswith("..."):
+            name, instead = session.wrong.get(number, ("", expected))
+            if _fits(expected, said):
+                continue
+            if _fits(instead, said):
                 model.known_wrong[name] += 1
-            elif expected.startswith("ERROR") != said.startswith("ERROR") or expected and not said.startswith(expected):
+            else:
                 wrong.append(f"the model says that {session.name}{number + 1} gives \"{expected or 'no error'}\", and there is \"{said}\"")
     return wrong

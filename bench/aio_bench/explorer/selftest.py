@@ -42,10 +42,8 @@ class SelfTest:
         self.exploration.arguments = arguments
         output = io.StringIO()
         with contextlib.redirect_stdout(output):
-            if arguments.replay is None:
-                well = self.exploration.explore(scenario, "worker", 1)["result"] == "well"
-            else:
-                well = self.exploration.replay(scenario, arguments) == 0
+            replayed = arguments.replay is not None
+            well = self.exploration.replay(scenario) == 0 if replayed else self.exploration.explore(scenario, "worker", 1)["result"] == "well"
         return well, output.getvalue()
 
     def planted_error_is_found(self) -> str:
@@ -73,19 +71,15 @@ class SelfTest:
 
     def other_servers_are_noticed(self) -> None:
         """A graph in which one state is another one stands for another server."""
-        from .exploration import Comparison
-        arguments = self.parser.parse_args(["--method", "worker", "--before", self.exploration.cluster.server])
-        self.exploration.arguments = arguments
         output = io.StringIO()
         with contextlib.redirect_stdout(output):
-            comparison = Comparison(arguments, self.exploration, self.directory / "before")
             row = self.exploration.explore(self.right, "worker", 1)
-            other = deepcopy(row["graph"])
-            comparison.before = cast("Exploration", SimpleNamespace(
-                explore=lambda *_: {"graph": other}, walk=lambda *_: [("A1", "", ["what the other server does not have"])]))
-            same = comparison.compare(self.right, row)
-            other.lines[other.edges[other.first]["A1"]].append("what the other server does not have")
-            differs = comparison.compare(self.right, row)
+            graph = deepcopy(row["graph"])
+            other = cast("Exploration", SimpleNamespace(
+                major=self.exploration.major, explore=lambda *_: {"graph": graph}, walk=lambda *_: [("A1", "", ["what the other server does not have"])]))
+            same = self.exploration.compare(other, self.right, row)
+            graph.lines[graph.edges[graph.first]["A1"]].append("what the other server does not have")
+            differs = self.exploration.compare(other, self.right, row)
         must(same["result"] == "same", f"a server that does the same differs: {same['result']}", output.getvalue())
         must(differs["result"] == "differs" and differs["schedule"] == "A1"
              and differs["before"] == ["what the other server does not have"] and "DIFFERS: one_session (worker) after A1" in output.getvalue(),
