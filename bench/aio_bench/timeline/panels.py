@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
 
 from .trace import Io, Trace, Wait
 
@@ -21,9 +23,6 @@ class Window:
     begin: float
     end: float
 
-    def holds(self, start: float, end: float) -> bool:
-        return start <= self.end and end >= self.begin
-
 
 #: the values of a figure, each from a time on
 Steps = list[tuple[float, int]]
@@ -37,7 +36,7 @@ class Panel:
     #: the relations of this trace without a panel, in words
     left_out: str
 
-    @property
+    @cached_property
     def end(self) -> float:
         return max(max([io.start, io.end or 0, *(wait.end for wait in io.waits)]) for io in self.ios)
 
@@ -54,16 +53,10 @@ class Panel:
 
     def in_progress(self) -> Steps:
         """Returns how many I/Os are under way, between submission and completion, as steps."""
-        end = self.end
-        changes: Counter[float] = Counter()
-        for io in self.ios:
-            changes[io.start] += 1
-            changes[end if io.end is None else io.end] -= 1
-        number, steps = 0, []
-        for at in sorted(changes):
-            number += changes[at]
-            steps.append((at, number))
-        return steps
+        changes = Counter(io.start for io in self.ios)
+        changes.subtract(self.end_of(io) for io in self.ios)
+        times = sorted(changes)
+        return list(zip(times, accumulate(changes[at] for at in times)))
 
     def lookahead(self) -> Steps:
         """Returns how many blocks a process has started and not yet used, as steps.  Of several processes the
@@ -78,7 +71,7 @@ class Panel:
 
     def within(self, window: Window) -> Panel | None:
         """Returns the panel of what is in the window, or None if nothing is."""
-        ios = tuple(io for io in self.ios if window.holds(io.start, self.end_of(io)))
+        ios = tuple(io for io in self.ios if io.start <= window.end and self.end_of(io) >= window.begin)
         return Panel(self.trace, self.target, ios, self.left_out) if ios else None
 
     def summary(self) -> str:

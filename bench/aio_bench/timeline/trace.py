@@ -6,7 +6,6 @@ import json
 import re
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,13 +63,9 @@ class Trace:
     #: I/Os for which the trace had no room
     lost: int = 0
 
-    @cached_property
-    def _types(self) -> dict[int, str]:
-        return {io.pid: io.backend_type for io in self.ios}
-
     def name_of(self, pid: int) -> str:
         """Returns the type and number of a process.  The type is known if it issued I/Os."""
-        return f"{self._types.get(pid, 'process')} {pid}"
+        return f"{next((io.backend_type for io in reversed(self.ios) if io.pid == pid), 'process')} {pid}"
 
 
 def _ms(text: str) -> float:
