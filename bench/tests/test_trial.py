@@ -20,7 +20,7 @@ from aio_bench.trial.bugs import Tried
 from aio_bench.trial.changes import Changes
 from aio_bench.trial.coverage import Coverage, Gap
 from aio_bench.trial.findings import Findings
-from aio_bench.trial.kept import Kept, Key
+from aio_bench.trial.kept import Kept
 
 from . import WithDirectory
 from .test_report import report
@@ -98,7 +98,7 @@ class RunSuite(WithDirectory):
 
     def trial(self) -> command._Trial:
         store = Kept(self.directory / "trial")
-        store.begin(Key({}, "", False, "", []), False)
+        store.begin({}, False)
         self.addCleanup(store.locked.close)
         return command._Trial(self.given, store, mock.Mock(), 0.0)
 
@@ -301,7 +301,7 @@ class Sides(unittest.TestCase):
 
 
 class KeptResults(WithDirectory):
-    KEY = Key({"before": ["a", "b"], "after": ["c", "d"]}, "state", False, "", [])
+    KEY = {"project": "state", "quick": False}
 
     def test_another_trial_is_not_mixed_in(self) -> None:
         store = Kept(self.directory / "t")
@@ -311,9 +311,9 @@ class KeptResults(WithDirectory):
         self.assertTrue(store.begin(self.KEY, False))
         store.locked.close()
         with self.assertRaisesRegex(project.Problem, "project"):
-            store.begin(replace(self.KEY, project="other"), False)
+            store.begin(self.KEY | {"project": "other"}, False)
         store.locked.close()
-        self.assertFalse(store.begin(replace(self.KEY, project="other"), True))
+        self.assertFalse(store.begin(self.KEY | {"project": "other"}, True))
         self.assertIsNone(store.read("suite/x"))
         store.locked.close()
 

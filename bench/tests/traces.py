@@ -1,4 +1,4 @@
-"""Invented traces, as rows of io_trace."""
+"""Invented traces, as rows of io_trace, with the columns that bench/timeline reads."""
 
 import random
 from datetime import UTC, datetime, timedelta
@@ -14,17 +14,14 @@ def at(ms: float) -> str:
 def row(seq: int, start: float, end: float | None, block: int, blocks: int = 1, pid: int = 100, **other: Any) -> dict[str, Any]:
     """Returns a row.  other are columns with other values."""
     made: dict[str, Any] = {
-        "seq": seq, "pid": pid, "io_id": seq % 64, "io_generation": seq // 64 + 1,
-        "state": "SUBMITTED" if end is None else "COMPLETED", "operation": "readv",
+        "seq": seq, "pid": pid,
         "off": block * 8192, "length": blocks * 8192, "target": "smgr",
         "target_desc": f"blocks {block}..{block + blocks - 1} in file \"base/5/16384\"",
         "raw_result": None if end is None else blocks * 8192, "result": "UNKNOWN" if end is None else "OK",
-        "f_sync": False, "f_localmem": False, "f_buffered": True,
         "relation": "large", "fork": "main", "blockno": block, "nblocks": blocks,
         "staged_at": at(start - 0.01), "submitted_at": at(start), "completed_at": None if end is None else at(end),
-        "latency": None if end is None else end - start,
         "in_progress": 1, "lookahead_distance": blocks, "executed_by": 200, "completed_by": None if end is None else 200,
-        "joined": False, "waits": 0, "wait_time": 0, "waiters": None, "wait_starts": None, "wait_times": None, "held": False,
+        "waiters": None, "wait_starts": None, "wait_times": None, "held": False,
         "backend_type": "client backend",
     }
     return made | other
@@ -32,7 +29,7 @@ def row(seq: int, start: float, end: float | None, block: int, blocks: int = 1, 
 
 def waited(by: int, start: float, length: float) -> dict[str, Any]:
     """Returns the columns of an I/O that a process waited for."""
-    return {"waits": 1, "wait_time": length, "waiters": [by], "wait_starts": [at(start)], "wait_times": [length]}
+    return {"waiters": [by], "wait_starts": [at(start)], "wait_times": [length]}
 
 
 def serial(ios: int, latency: float = 1.0, think: float = 0.05) -> list[dict[str, Any]]:
@@ -44,14 +41,14 @@ def serial(ios: int, latency: float = 1.0, think: float = 0.05) -> list[dict[str
     return rows
 
 
-def parallel(ios: int, latency: float = 1.0, depth: int = 16, **other: Any) -> list[dict[str, Any]]:
+def parallel(ios: int, latency: float = 1.0, depth: int = 16) -> list[dict[str, Any]]:
     """Returns I/Os of which depth are under way at once, as of a stream that looks far ahead."""
     rows = []
     for number in range(ios):
         start = number * latency / depth
         waits = waited(100, start + latency * 0.8, latency * 0.2) if number % depth == 0 else {}
         rows.append(row(number + 1, start, start + latency, number, in_progress=min(number + 1, depth),
-                        lookahead_distance=min(number + 1, depth) * 4, **{**waits, **other}))
+                        lookahead_distance=min(number + 1, depth) * 4, **waits))
     return rows
 
 

@@ -33,22 +33,18 @@ class SelfTest:
         self.parser = parser
         self.exploration = exploration
         self.directory = directory
-        self.planted, self.right, self.meeting = scenarios.load_all([str(PLANTED), "one_session", "overlapping"])
 
-    def explore(self, scenario: scenarios.Scenario, *options: str) -> tuple[bool, str]:
-        """Explores a scenario, or the one that the options name; returns whether all was well, and what was printed."""
-        arguments = self.parser.parse_args(["--method", "worker", *options])
-        [scenario] = scenarios.load_all(arguments.scenarios) if arguments.scenarios else [scenario]
-        self.exploration.arguments = arguments
-        output = io.StringIO()
-        with contextlib.redirect_stdout(output):
+    def explore(self, *options: str) -> tuple[bool, str]:
+        """Explores the scenario that the options name, or replays it; returns whether all was well, and what was printed."""
+        arguments = self.exploration.arguments = self.parser.parse_args(["--method", "worker", *options])
+        [scenario] = scenarios.load_all(arguments.scenarios)
+        with contextlib.redirect_stdout(io.StringIO()) as output:
             replayed = arguments.replay is not None
             well = self.exploration.replay(scenario) == 0 if replayed else self.exploration.explore(scenario, "worker", 1)["result"] == "well"
         return well, output.getvalue()
 
-    def planted_error_is_found(self) -> str:
-        """Returns the options that replay it, as they are printed."""
-        well, output = self.explore(self.planted)
+    def planted_error_is_found_and_replayed(self) -> None:
+        well, output = self.explore(str(PLANTED))
         must(not well and "B1 returns 1; no serial run does: 0" in output, "a planted error is not found", output)
         shortened = re.search(r"shortened from (\d+) choices to (\d+): (.*)", output)
         must(shortened and int(shortened[1]) > int(shortened[2]) == 1 and shortened[3] == "A1",
@@ -56,30 +52,27 @@ class SelfTest:
         line = re.search(r"^bench/explorer (.*)$", output, re.MULTILINE)
         must(line, "no command replays it", output)
         assert line
-        return line[1]
-
-    def it_is_replayed(self, printed: str) -> None:
         trace = self.directory / "trace.json"
-        well, output = self.explore(self.planted, *shlex.split(printed), "--trace", str(trace))
+        well, output = self.explore(*shlex.split(line[1]), "--trace", str(trace))
         must(not well and "B1 returns 1; no serial run does: 0" in output, "its replay does not fail", output)
         must(re.search(r"^  A1 +B@0 -  A@0 A:0\+1", output, re.MULTILINE), "its replay does not show who waits for what", output)
         ios = [json.loads(line) for line in trace.read_text().splitlines()]
         must(len(ios) > 1, f"its trace has {len(ios)} I/Os")
         # the other order is right
-        well, output = self.explore(self.planted, "--replay", "B1 A1")
+        well, output = self.explore(str(PLANTED), "--replay", "B1 A1")
         must(well and "all is as it should be" in output, "a schedule that is right fails", output)
 
     def other_servers_are_noticed(self) -> None:
         """A graph in which one state is another one stands for another server."""
-        output = io.StringIO()
-        with contextlib.redirect_stdout(output):
-            row = self.exploration.explore(self.right, "worker", 1)
+        [right] = scenarios.load_all(["one_session"])
+        with contextlib.redirect_stdout(io.StringIO()) as output:
+            row = self.exploration.explore(right, "worker", 1)
             graph = deepcopy(row["graph"])
             other = cast("Exploration", SimpleNamespace(
                 major=self.exploration.major, explore=lambda *_: {"graph": graph}, walk=lambda *_: [("A1", "", ["what the other server does not have"])]))
-            same = self.exploration.compare(other, self.right, row)
+            same = self.exploration.compare(other, right, row)
             graph.lines[graph.edges[graph.first]["A1"]].append("what the other server does not have")
-            differs = self.exploration.compare(other, self.right, row)
+            differs = self.exploration.compare(other, right, row)
         must(same["result"] == "same", f"a server that does the same differs: {same['result']}", output.getvalue())
         must(differs["result"] == "differs" and differs["schedule"] == "A1"
              and differs["before"] == ["what the other server does not have"] and "DIFFERS: one_session (worker) after A1" in output.getvalue(),
@@ -90,14 +83,14 @@ class SelfTest:
         major = self.exploration.major
         self.exploration.major = 19 if major < 19 else 18
         try:
-            well, output = self.explore(self.meeting, "--first")
+            well, output = self.explore("overlapping", "--first")
         finally:
             self.exploration.major = major
         must(not well and re.search(r'^    the model says "', output, re.MULTILINE), "a server that does not do what the model says is not noticed", output)
 
     def unfinished_is_said(self) -> None:
         self.exploration.unfinished = []
-        well, output = self.explore(self.right, "--seconds", "0.000001")
+        well, output = self.explore("one_session", "--seconds", "0.000001")
         must("NOT FINISHED" in output and self.exploration.unfinished, "a search that does not end is not told", output)
 
 
@@ -107,8 +100,7 @@ def passes(parser: argparse.ArgumentParser, exploration: Exploration) -> bool:
     try:
         with tempfile.TemporaryDirectory() as directory:
             test = SelfTest(parser, exploration, Path(directory))
-            printed = test.planted_error_is_found()
-            test.it_is_replayed(printed)
+            test.planted_error_is_found_and_replayed()
             test.other_servers_are_noticed()
             test.the_model_judges()
             test.unfinished_is_said()

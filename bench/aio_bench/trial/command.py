@@ -24,7 +24,7 @@ from ..mutants.points import Point
 from ..results import REGRESSION, Suite
 from . import arguments, bugs, changes, coverage, kept, patch, shown, suite
 from .coverage import Coverage
-from .kept import Kept, Key
+from .kept import Kept
 from .patch import Patch
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class _Trial:
 
     def run_suites(self) -> dict[str, list[Suite]]:
         # what is compared later need not be compared with itself
-        tests = list(self._given.tests) or ([REGRESSION, *suite.files(without=suite.RECORDINGS)] if "changes" in self._given.parts else [])
+        tests = self._given.tests or ([REGRESSION, *suite.files(without=suite.RECORDINGS)] if "changes" in self._given.parts else [])
         for side in self._given.sides:
             self._run_suite(side, 0, tests)
         whole = [found for side in self._given.sides if (found := self._store.suite(side.role, 0))]
@@ -228,7 +228,8 @@ def run(given: Namespace) -> int:
     """Does what has not been done yet, and writes the report.  Returns the exit status."""
     store = Kept(_directory(given))
     named = {side.role: [servers.identity(side.suite), servers.identity(side.lab)] for side in given.sides}
-    if store.begin(Key(named, kept.project_state(), given.quick, given.only, list(given.tests)), given.again):
+    key = {"servers": named, "project": kept.project_state(), "quick": given.quick, "only": given.only, "tests": given.tests}
+    if store.begin(key, given.again):
         print(f"bench/trial: resumes from {store.directory}", file=sys.stderr)
     names = [side.suite for side in given.sides] if set(given.parts) - {"lab"} else []
     names += [side.lab for side in given.sides] if "lab" in given.parts else []

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,16 +21,6 @@ def project_state() -> str:
     return project.digest(*(project.ROOT / name for name in sorted(set(filter(None, listed.split("\0"))))))[:12]
 
 
-@dataclass(frozen=True)
-class Key:
-    #: identities of the suite's and of the lab's server, by role
-    servers: dict[str, list[str]]
-    project: str
-    quick: bool
-    only: str
-    tests: list[str]
-
-
 class Kept:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -39,13 +28,13 @@ class Kept:
         #: the files that the patch touches
         self.source = directory / "source"
 
-    def begin(self, key: Key, again: bool) -> bool:
-        """Returns whether there are results to resume from.  Raises project.Problem."""
+    def begin(self, key: dict[str, Any], again: bool) -> bool:
+        """Returns whether there are results to resume from.  key is what results depend on.  Raises project.Problem."""
         self.locked = project.lock(self.directory, f"another trial is at work in {self.directory}")
         there = self.read("trial")
         if there and not again:
-            if there != asdict(key):
-                different = [name for name, value in asdict(key).items() if there.get(name) != value]
+            if there != key:
+                different = [name for name, value in key.items() if there.get(name) != value]
                 raise project.Problem(f"{self.directory} holds another trial ({', '.join(different)} differ): --again begins anew, --output DIR takes another directory")
             return True
         if there:
@@ -55,7 +44,7 @@ class Kept:
                 elif each.name != ".lock":
                     each.unlink()
         self.lab.mkdir(parents=True, exist_ok=True)
-        self.write("trial", asdict(key))
+        self.write("trial", key)
         return False
 
     def write(self, name: str, data: Any) -> None:

@@ -25,14 +25,6 @@ def files(without: str) -> list[str]:
     return [name for path in found if (name := str(path.relative_to(project.ROOT))) != without]
 
 
-def _keep_logs(suite: Suite, logs: Path) -> None:
-    """Copies whole logs of failed files, because the next run empties the directory."""
-    logs.mkdir(parents=True, exist_ok=True)
-    for path in [Path(path) for name in suite.failed for path in suite.files[name].logs]:
-        if path.exists():
-            shutil.copyfile(path, logs / path.name)
-
-
 def run(server: str, work: Path, logs: Path, tests: Sequence[str], note: Callable[[str], None], more: Mapping[str, str] = {}) -> Suite:
     """Runs the suite, or some of its files, with servers/check, and more in its environment.  Its output is in logs/output."""
     environment = {"PG_TEST_TIMEOUT_DEFAULT": TIMEOUT, "TEST_AIO_GATE": "try", "TEST_AIO_LONG": "1", **os.environ}
@@ -48,7 +40,6 @@ def run(server: str, work: Path, logs: Path, tests: Sequence[str], note: Callabl
     written.unlink(missing_ok=True)
     begun = time.monotonic()
     said = begun
-    output: list[str] = []
     with (logs / "output").open("w") as kept, subprocess.Popen(
         servers.command(server, work, servers.SCRIPTS / "check", data=True),
         env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
@@ -56,7 +47,6 @@ def run(server: str, work: Path, logs: Path, tests: Sequence[str], note: Callabl
         assert process.stdout
         try:
             for line in process.stdout:
-                output.append(line)
                 kept.write(line)
                 if time.monotonic() - said > 30:
                     said = time.monotonic()
@@ -66,9 +56,12 @@ def run(server: str, work: Path, logs: Path, tests: Sequence[str], note: Callabl
             process.terminate()
             raise
     if not written.exists():
-        return Suite(round(time.monotonic() - begun, 1), "".join(output[-20:]).strip())
+        return Suite(round(time.monotonic() - begun, 1), "\n".join((logs / "output").read_text().splitlines()[-20:]).strip())
     suite = results.load(written)
-    _keep_logs(suite, logs)
+    # whole logs, because the next run empties the directory
+    for path in [Path(path) for name in suite.failed for path in suite.files[name].logs]:
+        if path.exists():
+            shutil.copyfile(path, logs / path.name)
     return suite
 
 
