@@ -1,13 +1,4 @@
-"""One schedule at a time: makes choices, and tells the state between them.
-
-A choice is written as in a replay:
-
-    A1          session A sends its first statement
-    B:3+2       B's read of blocks 3 and 4 is performed and completes
-    B:3+2=EIO   it fails instead
-    wake_A      A, which has waited for a completed read, goes on
-    cancel_A    A's statement is cancelled; terminate_A: A's session is ended
-"""
+"""One schedule at a time: makes choices, which doc/explorer.md describes, and tells the state between them."""
 
 import select
 import time
@@ -72,8 +63,8 @@ class Session:
     #: reads of the present statement, in the order of submission, and what became of them
     reads: list[str] = field(default_factory=list)
     outcomes: dict[str, str] = field(default_factory=dict)
-    #: blocks of own reads that were made to fail, of all statements: (block, blocks, kind)
-    failed: list[tuple[int, int, str]] = field(default_factory=list)
+    #: blocks of own reads that were made to fail, of all statements: (block, blocks)
+    failed: list[tuple[int, int]] = field(default_factory=list)
     waits: int = 0
     interrupted: str = ""
     gone: bool = False
@@ -130,7 +121,7 @@ class Engine:
         self.scenario = scenario
         self.budget = budget
         self.sessions: dict[str, Session] = {}
-        self.observer: Connection
+        self.observer = Connection(cluster)
         self.method = method
         self.major = major
         self.model = None if models.Model.why_not(scenario) else models.Model(scenario, major, method)
@@ -154,7 +145,6 @@ class Engine:
 
     def connect(self) -> None:
         self.cluster.new_log_lines()
-        self.observer = Connection(self.cluster)
         self.observer.ask("CREATE EXTENSION IF NOT EXISTS test_aio; DROP TABLE IF EXISTS t, u CASCADE")
         table = ("CREATE TABLE t (i int, f text STORAGE PLAIN)",
                  # four rows a block
@@ -175,24 +165,22 @@ class Engine:
         try:
             self.observer.ask("SELECT io_hold_end(everybody => true), io_hold_wakeups(false), io_release_all()")
             self._drain()
-        except (AttributeError, Lost, Trouble, TimeoutError, RuntimeError):
+        except (Lost, Trouble, TimeoutError, RuntimeError):
             pass
-        for connection in [getattr(self, "observer", None), *(s.connection for s in self.sessions.values())]:
-            if connection:
-                connection.close()
+        for connection in (self.observer, *(s.connection for s in self.sessions.values())):
+            connection.close()
 
     # between two schedules
 
     def reset(self, hold: bool = True) -> list[str]:
         """Ends what is left of a schedule and prepares the next; returns what was wrong."""
         observer = self.observer
-        wrong: list[str] = []
         observer.ask("SELECT io_hold_end(everybody => true), io_fail_end(everybody => true), io_hold_wakeups(false), io_release_all()")
         self._drain()
         observer.notices.clear()
         # with io_uring, a read that nobody waits for ends when somebody does
         abandoned = ("SUBMITTED",) if self.method == "io_uring" else ()
-        wrong += self._left_over("COMPLETED_SHARED", *self.scenario.leaves, *abandoned)
+        wrong = self._left_over("COMPLETED_SHARED", *self.scenario.leaves, *abandoned)
         self._replace_sessions()
         wrong += self._left_over()
         for statement in self.scenario.before:
@@ -212,9 +200,7 @@ class Engine:
             blocks = ", ".join(map(str, self.scenario.cached))
             observer.ask(f"SELECT count(*) FROM read_stream_for_blocks('t', ARRAY[{blocks}])")
         self._begin()
-        for name in relations:
-            rows = observer.ask(f"SELECT pg_relation_filenode('{name}')")
-            self.files[rows[0][0][0] or ""] = name
+        self.files = {observer.ask(f"SELECT pg_relation_filenode('{name}')")[0][0][0] or "": name for name in relations}
         self.holding = hold
         if hold and self.model:
             self.model.begin()
@@ -318,12 +304,9 @@ class Engine:
                 session.position += 1
                 session.reads, session.outcomes, session.waits = [], {}, 0
 
-    def settle(self, release: Held | None = None, result: int | None = None, patience: float = 10.0) -> State:
-        """Waits until all is quiet; returns the state."""
-        first = ""
-        if release:
-            first = f"io_release({release.pid}, {release.io_id}, {'NULL' if result is None else result}), "
-        deadline = time.monotonic() + patience
+    def settle(self, release: str = "") -> State:
+        """Waits until all is quiet, after a call that releases a read; returns the state."""
+        deadline = time.monotonic() + 10
         while True:
             self._collect()
             mine = [s for s in self.sessions.values() if not s.gone]
@@ -332,8 +315,8 @@ class Engine:
                            for oid, name in self.files.items() if oid)
             listed = f"'{{{','.join(map(str, pids))}}}'"
             quiet, activities, handles, *buffers = self.observer.ask(
-                f"SELECT {first}io_settle({2000 if release is None else 5000}); " + LOOK % (listed, listed) + file)
-            first, release = "", None
+                f"SELECT {release}io_settle({5000 if release else 2000}); " + LOOK % (listed, listed) + file)
+            release = ""
             waited_for = {int(pid): row for row in handles for pid in (row[8] or "").strip("{}").split(",") if pid}
             states = dict.fromkeys(pids, ("gone", "", None)) | {
                 pid: (state_of(row, waited_for.get(pid)), row[3], waited_for.get(pid)) for row in activities for pid in [int(row[0] or 0)]}
@@ -492,11 +475,10 @@ class Engine:
         if owner := self.sessions.get(held.label.split(":")[0]):
             owner.outcomes[held.label] = kind or "ok"
             if kind:
-                owner.failed.append((held.block, held.nblocks, kind))
-        if not kind:
-            return self.settle(held)
-        self.failures_left -= 1
-        return self.settle(held, FAILURES[kind](held.nblocks))
+                owner.failed.append((held.block, held.nblocks))
+        self.failures_left -= bool(kind)
+        result = FAILURES[kind](held.nblocks) if kind else "NULL"
+        return self.settle(f"io_release({held.pid}, {held.io_id}, {result}), ")
 
     def _collect_after_signal(self, session: Session) -> None:
         """Waits until a session has answered, or sleeps on because another session must move first.

@@ -122,12 +122,9 @@ class Exploration:
     def walk(self, scenario: Scenario, method: str, budget: int, schedule: list[str]) -> list[tuple[str, str, list[str]]]:
         """A schedule, step by step: each choice, the state after it in brief, and all of it; up to what is not possible."""
         steps: list[tuple[str, str, list[str]]] = []
-
-        def watch(choice: str, state: State) -> None:
-            steps.append((choice or "(begin)", state.brief, state.lines))
-
         try:
-            search.run_schedule(self.connect(scenario, method, budget), judge.Expected(), schedule, watch=watch)
+            search.run_schedule(self.connect(scenario, method, budget), judge.Expected(), schedule,
+                                watch=lambda choice, state: steps.append((choice or "(begin)", state.brief, state.lines)))
         except (NotPossible, Trouble, Lost, TimeoutError, RuntimeError) as trouble:
             steps.append(("", f"({trouble})", [str(trouble)]))
         self.disconnect()

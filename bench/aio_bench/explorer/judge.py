@@ -92,7 +92,7 @@ def _explained(engine: Engine, name: str, number: int, answer: Answer) -> bool:
         return True
     if found := READ_ERROR.search(answer.message):
         first, last = int(found[1]), int(found[2] or found[1])
-        return any(first <= block + count - 1 and block <= last for block, count, _ in session.failed)
+        return any(first <= block + count - 1 and block <= last for block, count in session.failed)
     return False
 
 

@@ -230,14 +230,8 @@ class Model:
         assert session.program
         session.wait = None
         try:
-            while True:
-                session.wait = session.program.throw(error) if error else next(session.program)
-                error = None
-                kind, what = session.wait
-                if kind == "io" and not what.done or kind == "buffer" and self.buffers[what].claimed \
-                        or kind == "lock" and self.locks.get(what) not in (None, session):
-                    return
-                session.wait = None
+            session.wait = session.program.throw(error) if error else next(session.program)
+            return
         except StopIteration as end:
             answer = str(end.value if end.value is not None else "")
         except Failed as failed:
@@ -245,7 +239,6 @@ class Model:
             if session.batch or session.staged:     # pgaio_error_cleanup
                 self.submit(session)
             session.batch = False
-        session.wait = None
         self.end_statement(session, answer)
 
     def end_statement(self, session: Session, answer: str) -> None:
@@ -493,8 +486,7 @@ class Model:
         while self.locks.setdefault(key, session) is not session:
             yield "lock", key
 
-    def call_handle_get(self, session: Session) -> Steps[None]:
-        yield from self.acquire(session)
+    call_handle_get = acquire
 
     def call_handle_get_and_error(self, session: Session) -> Steps[None]:
         yield from self.acquire(session)
@@ -745,12 +737,10 @@ class Stream:
         """read_stream_next_buffer(): the next block, pinned and valid; None at the end."""
         if self.fast:
             return (yield from self._next_fast())
-        if not self.queue:
-            if self.distance == 0:
-                return None
+        if not self.queue and self.distance:
             yield from self.look_ahead()
-            if not self.queue:
-                return None
+        if not self.queue:
+            return None
         if self.ios and self.ios[0][0] == self.returned:
             _, operation = self.ios[0]
             waited = yield from self.model.wait_reads(self.session, operation)
