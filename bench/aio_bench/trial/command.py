@@ -62,11 +62,11 @@ class _Trial:
             found.notes[part].append(f"not done: {what}, since {arguments.QUICK_MINUTES - arguments.MARGIN_MINUTES} minutes were over; the same command does it")
         return not late
 
-    def _run_suite(self, side: arguments.Side, number: int, tests: list[str]) -> None:
+    def _run_suite(self, side: arguments.Side, number: int, tests: list[str]) -> Suite:
         there = self._store.suite(side.role, number)
         # a suite that could not be run is tried again
         if there and not there.broken:
-            return
+            return there
         what = f"{len(tests)} files of the suite" + (", again" if number else "") if tests else "the suite"
         self._note(f"{side.role}: {what}")
         work = self._store.directory / "suite" / f"work-{side.role}"
@@ -74,13 +74,13 @@ class _Trial:
         self._store.write(f"suite/{side.role}-{number}", asdict(found))
         failed = f"failed: {', '.join(found.failed)}" if found.failed else "all pass"
         self._note(f"{side.role}: {found.number_of_assertions:,} assertions in {found.seconds:.0f} s, {found.broken and 'not run' or failed}")
+        return found
 
     def run_suites(self) -> dict[str, list[Suite]]:
         # what is compared later need not be compared with itself
         tests = self._given.tests or ([REGRESSION, *suite.files(without=suite.RECORDINGS)] if "changes" in self._given.parts else [])
-        for side in self._given.sides:
-            self._run_suite(side, 0, tests)
-        whole = [found for side in self._given.sides if (found := self._store.suite(side.role, 0))]
+        runs = {side.role: [self._run_suite(side, 0, tests)] for side in self._given.sides}
+        whole = [found for [found] in runs.values()]
         failed = sorted({name for found in whole for name in found.failed})
         repeats = REPEATS_QUICK if self._given.quick else REPEATS
         if failed and not any(found.broken for found in whole):
@@ -88,9 +88,8 @@ class _Trial:
                 if time.monotonic() > self._deadline:
                     break
                 for side in self._given.sides:
-                    self._run_suite(side, number, failed)
-        runs = {side.role: [found for number in range(repeats + 1) if (found := self._store.suite(side.role, number))] for side in self._given.sides}
-        return runs if all(runs.values()) else {}
+                    runs[side.role].append(self._run_suite(side, number, failed))
+        return runs
 
     def run_lab(self, found: Findings) -> None:
         from ..lab import casefile, session
