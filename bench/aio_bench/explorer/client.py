@@ -73,7 +73,7 @@ class Connection:
         self.busy = True
         try:
             self._pg.send_query(sql.encode())
-        except Exception as error:
+        except psycopg.Error as error:
             raise Lost(str(error)) from None
 
     def poll(self) -> list[Answer] | None:
@@ -87,9 +87,7 @@ class Connection:
                     return self._answers
                 self._answers.append(self._answer(result))
                 result.clear()
-        except Lost:
-            raise
-        except Exception as error:
+        except psycopg.Error as error:
             raise Lost(str(error)) from None
         return None
 

@@ -375,14 +375,12 @@ class Engine:
         for session in self.sessions.values():
             if session.gone:
                 session.state, session.waits_for = "gone", ""
-            elif session.connection.pid in states:
+            else:
                 session.state, event, handle = states[session.connection.pid]
                 if session.state != "held wakeup":
                     session.waits_for = labels.get(int(handle[2]), "") if handle else ""
                 if session.state in ("lwlock", "buffer"):
                     session.waits_for = event or ""
-            else:
-                session.state, session.waits_for = "idle", ""
         return self._describe()
 
     def _describe(self) -> State:
