@@ -187,14 +187,10 @@ def _draw_panel(rows: list[Axes], panel: Panel, pids: list[int], window: Window,
         _name(lookahead, "look-\nahead,\nblocks", LOOKAHEAD, right=True)
 
 
-def _line(text: str, letters: int) -> str:
-    return textwrap.shorten(text, letters, placeholder=" …")
-
-
 def _titles(panel: Panel, windows: list[Window], letters: int) -> list[str]:
     first, *others = (panel.within(window) for window in windows)
     told = [f"{panel.trace.label}: {first.summary() if first else 'no I/O then'}", panel.left_out]
-    words = ["\n".join(_line(line, letters) for line in told if line)]
+    words = ["\n".join(textwrap.shorten(line, letters, placeholder=" …") for line in told if line)]
     for window, shown in zip(windows[1:], others):
         ios, waits = (len(shown.ios), len(shown.waits)) if shown else (0, 0)
         words.append(f"{window.begin:g} to {window.end:g} ms: {ios:,} of these I/Os, {waits:,} waits")
@@ -240,7 +236,7 @@ def _figure(panels: list[Panel], windows: list[Window], title: str) -> Figure:
             _draw_panel(rows, own, pids[panel.trace.label], window, scale, (rest * DPI, int(width * DPI) // len(windows)),
                         column is columns[0], column is columns[-1])
     figure.align_ylabels(columns[0][::3])
-    figure.suptitle(_line(title, int(width * 9)), fontsize=12.5, fontweight="bold")
+    figure.suptitle(textwrap.shorten(title, int(width * 9), placeholder=" …"), fontsize=12.5, fontweight="bold")
     below.axis("off")
     below.legend(handles=entries, loc="center", ncols=per_row, frameon=False, fontsize=8.5)
     return figure
