@@ -14,9 +14,9 @@ from argparse import Namespace
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from .. import project, servers
+from .. import project, results, servers
 from ..lab.arguments import ServerName
 from ..mutants import switches
 from ..mutants.engine import Engine
@@ -63,15 +63,15 @@ class _Trial:
         return not late
 
     def _run_suite(self, side: arguments.Side, number: int, tests: list[str]) -> Suite:
-        there = self._store.suite(side.role, number)
+        name = f"suite/{side.role}-{number}"
         # a suite that could not be run is tried again
-        if there and not there.broken:
-            return there
+        if (kept := self._store.read(name)) and not kept["broken"]:
+            return results.from_data(kept)
         what = f"{len(tests)} files of the suite" + (", again" if number else "") if tests else "the suite"
         self._note(f"{side.role}: {what}")
         work = self._store.directory / "suite" / f"work-{side.role}"
         found = suite.run(side.suite, work, self._store.logs(side.role, number), tests, self._note, self._tier)
-        self._store.write(f"suite/{side.role}-{number}", asdict(found))
+        self._store.write(name, asdict(found))
         failed = f"failed: {', '.join(found.failed)}" if found.failed else "all pass"
         self._note(f"{side.role}: {found.number_of_assertions:,} assertions in {found.seconds:.0f} s, {found.broken and 'not run' or failed}")
         return found
@@ -121,7 +121,8 @@ class _Trial:
         self._store.write("patch", {"lines": {name: sorted(numbers) for name, numbers in found.lines.items()}, "others": found.others, "note": found.note, "shown": found.shown})
         return found
 
-    def coverage(self, touched: Patch, found: Findings) -> Coverage:
+    def coverage(self, touched: Patch, found: Findings) -> dict[str, Any] | None:
+        """Returns the data of the coverage and of the run that counted it, or None if there was no time for that."""
         if not (kept := self._store.read("coverage")) and self._may_begin(found, "lines", "the suite with counts"):
             self._note(f"after: the suite, with {len(touched.lines)} files that count what is executed")
             directory = self._store.directory / "coverage"
@@ -130,7 +131,7 @@ class _Trial:
             kept = {"left_out": left_out, "failed": ran.failed, "seconds": ran.seconds, "broken": ran.broken} | asdict(Coverage(counted.files))
             shutil.rmtree(directory)
             self._store.write("coverage", kept)
-        return coverage.from_data(kept or {"files": {}})
+        return kept
 
     def run_lines(self, found: Findings) -> None:
         touched = self.patch()
@@ -142,26 +143,27 @@ class _Trial:
         if not touched.lines:
             found.notes["lines"].append("the patch has no lines in C files of the server")
             return
-        covered = self.coverage(touched, found)
-        kept = self._store.read("coverage") or {}
-        found.notes["lines"] += [f"not compiled by itself: {name}" for name in kept.get("left_out", [])]
-        if kept.get("failed"):
+        kept = self.coverage(touched, found)
+        if not kept:
+            return
+        found.notes["lines"] += [f"not compiled by itself: {name}" for name in kept["left_out"]]
+        if kept["failed"]:
             found.notes["lines"].append(f"failed while it was counted: {', '.join(kept['failed'])}")
-        found.share = coverage.share(covered, touched.lines) if kept else None
-        found.covered = covered
-        found.gaps = coverage.gaps(covered, self._store.source, touched.lines)
+        found.covered = coverage.from_data(kept)
+        found.share = coverage.share(found.covered, touched.lines)
+        found.gaps = coverage.gaps(found.covered, self._store.source, touched.lines)
 
     def run_bugs(self, found: Findings) -> None:
         touched = self.patch()
         if not touched.lines:
             found.notes["bugs"].append("the patch has no lines in C files of the server")
             return
-        directory, results = self._store.directory / "bugs", self._store.directory / "bugs.jsonl"
+        directory, tried = self._store.directory / "bugs", self._store.directory / "bugs.jsonl"
         chosen, texts = bugs.instrument(self._store.source, touched.lines)
         kept = self._store.read("reached")
 
         def to_do() -> list[Point]:
-            done = {each.point for each in bugs.tried(chosen, results)}
+            done = {each.point for each in bugs.tried(chosen, tried)}
             return [point for point in chosen if point.number in (kept or []) and point not in done]
 
         if (kept is None or to_do()) and self._may_begin(found, "bugs", f"{len(to_do()) if kept is not None else len(chosen)} bugs"):
@@ -175,13 +177,13 @@ class _Trial:
                 self._store.write("left_out", server.left_out())
             minutes = min(self._given.minutes, max(self._deadline - time.monotonic(), 0) / 60)
             self._note(f"after: {len(to_do())} bugs, for {minutes:.0f} minutes at most")
-            bugs.run(server, to_do(), results, minutes, self._note)
+            bugs.run(server, to_do(), tried, minutes, self._note)
             if not to_do():
                 shutil.rmtree(directory)
         if kept is not None:
             if left_out := self._store.read("left_out"):
                 found.notes["bugs"].append(f"what only tests notice that fail with the patch counts as not noticed: {', '.join(left_out)}")
-            found.bugs = bugs.tried(chosen, results)
+            found.bugs = bugs.tried(chosen, tried)
             found.bugs_reached, found.bugs_unreached = len(kept), [point for point in chosen if point.number not in kept]
 
     def run_changes(self, found: Findings) -> None:

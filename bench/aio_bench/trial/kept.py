@@ -5,8 +5,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from .. import project, results
-from ..results import Suite
+from .. import project
 
 # files that results depend on, besides the servers
 OF_THE_PROJECT = ("src", "sql", "expected", "t", "servers", "bench/cases", "bench/scenarios", "bench/aio_bench/servers.py", "bench/aio_bench/lab",
@@ -60,10 +59,6 @@ class Kept:
         path = self.directory / f"{name}.json"
         return json.loads(path.read_text()) if path.exists() else None
 
-    def suite(self, role: str, number: int) -> Suite | None:
-        """Returns the suite's run with this number, or None.  Run 0 is the whole suite."""
-        data = self.read(f"suite/{role}-{number}")
-        return results.from_data(data) if data else None
-
     def logs(self, role: str, number: int) -> Path:
+        """Returns where a run of the suite leaves its logs.  Run 0 is the whole suite."""
         return self.directory / "suite" / f"{role}-{number}"
