@@ -236,8 +236,7 @@ class Model:
             answer = str(end.value if end.value is not None else "")
         except Failed as failed:
             answer = f"ERROR {failed}"
-            if session.batch or session.staged:     # pgaio_error_cleanup
-                self.submit(session)
+            self.submit(session)                    # pgaio_error_cleanup
             session.batch = False
         self.end_statement(session, answer)
 
@@ -445,12 +444,9 @@ class Model:
         waited = False
         while True:
             if io := operation.io:
-                if not io.done:
-                    # no read is waited for that is only staged
-                    waited = True
-                    yield from self.wait_for(io, session)
-                elif io.owner is session:
-                    self.reclaim(session, io)
+                # no read is waited for that is only staged
+                waited = waited or not io.done
+                yield from self.wait_for(io, session)
                 if operation.foreign:
                     # a failure of another session's read is not ours: we try ourselves
                     valid = self.buffers[operation.first + operation.done].valid
@@ -458,10 +454,8 @@ class Model:
                     session.hits += valid           # whoever performs the read counts it as a read
                 elif io.error:
                     raise Failed(io.error)          # ProcessReadBuffersResult()
-                elif io.warning:
-                    session.told.append(io.warning)
-                    operation.done += io.result or 0
                 else:
+                    session.told += [io.warning] * bool(io.warning)
                     operation.done += io.result or 0
             if operation.done >= operation.blocks:
                 return waited
@@ -541,8 +535,7 @@ class Model:
 
     def call_read_buffers(self, session: Session, first: int, blocks: int, each: bool) -> Steps[str]:
         operations = yield from self._start_all(session, first, blocks)
-        if session.batch:                           # it leaves the batch while it waits
-            self.submit(session)
+        self.submit(session)                        # it leaves the batch while it waits
         batch, session.batch = session.batch, False
         for operation, wait in operations:
             if wait:
