@@ -208,11 +208,9 @@ def gaps(found: Coverage, source: Path, lines: dict[str, set[int]]) -> list[Gap]
             continue
         text = (source / name).read_text(errors="replace")
         blank, each_line = without_comments(text), text.splitlines()
-        known = set(file.lines)
-        missed = [line for line in known & wanted if not file.lines[line]]
+        missed = {line for line in wanted if file.lines.get(line) == 0}
         # a statement's other lines, and what cannot be executed between two that are not
-        idle = {line for line in range(1, len(each_line) + 1) if line not in known}
-        joined = sorted(set(missed) | {line for line in idle if line - 1 in missed and line + 1 in missed})
+        joined = sorted(missed | {line + 1 for line in missed if line + 1 not in file.lines and line + 2 in missed})
         # of neighbouring lines the number less the place is the same
         for _, run in groupby(enumerate(joined), lambda each: each[1] - each[0]):
             (_, first), *_, (_, last) = [*run] * 2
