@@ -5,6 +5,7 @@ import io
 import json
 import unittest
 from collections import Counter
+from itertools import permutations
 from pathlib import Path
 
 from aio_bench.timeline import command, export, panels, trace
@@ -109,11 +110,14 @@ class Files(WithDirectory):
 
 class Export(unittest.TestCase):
     def test_chrome(self) -> None:
-        """Each I/O begins and ends, and arrows go forward."""
-        rows = traces.mixed(300)
-        events = json.loads(export.chrome(trace.from_rows("mixed", rows)))["traceEvents"]
+        """Each I/O begins and ends, arrows go forward, and slices of a process nest."""
+        # the one before the last is staged shortly before a wait has ended
+        rows = [*traces.varied(), traces.row(7, 1.107, 2, 40), traces.row(8, 2.5, 3, 50, completed_by=100)]
+        events = json.loads(export.chrome(trace.from_rows("varied", rows)))["traceEvents"]
         kinds = Counter(event["ph"] for event in events)
         self.assertEqual((kinds["b"], kinds["s"]), (kinds["e"], kinds["f"]))
-        self.assertEqual(kinds["b"], len(rows))
+        self.assertEqual((kinds["b"], kinds["s"]), (len(rows), len(rows) - 2))
         starts = {event["id"]: event["ts"] for event in events if event["ph"] == "s"}
         self.assertTrue(all(starts[event["id"]] <= event["ts"] for event in events if event["ph"] == "f"))
+        slices = [(event["tid"], event["ts"], event["ts"] + event["dur"]) for event in events if event["ph"] == "X"]
+        self.assertFalse([(one, other) for one, other in permutations(slices, 2) if one[0] == other[0] and one[1] < other[1] < one[2] < other[2]])

@@ -1,6 +1,5 @@
 """Invented traces, as rows of io_trace, with the columns that bench/timeline reads."""
 
-import random
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -62,26 +61,3 @@ def varied() -> list[dict[str, Any]]:
         row(5, 0.9, None, 30, 2, pid=101),
         row(6, 1.2, 2.4, 12, 2, pid=101, held=True, **waited(100, 1.3, 1.0)),
     ]
-
-
-def mixed(ios: int) -> list[dict[str, Any]]:
-    """Returns I/Os of two processes, each of which either submits or waits for what it has submitted."""
-    chance = random.Random(1)
-    rows: list[dict[str, Any]] = []
-    for pid in (100, 101):
-        now = 1.0
-        under_way: list[tuple[float, dict[str, Any]]] = []
-        for _ in range(ios // 2):
-            while under_way and chance.random() < 0.4:
-                end, of = under_way.pop(0)
-                if end > now:
-                    of |= waited(pid, now, round(end - now, 3))
-                    now = end + 0.001
-            now = round(now + 0.011 + chance.randrange(50) / 1000, 3)
-            end = round(now + 0.1 + chance.randrange(1000) / 1000, 3)
-            under_way = [each for each in under_way if each[0] > now]
-            result, raw = chance.choice((("OK", 32768), ("OK", 32768), ("PARTIAL", 8192), ("ERROR", -5)))
-            rows.append(row(len(rows) + 1, now, end, len(rows) * 4, 4, pid, in_progress=len(under_way) + 1, lookahead_distance=chance.randrange(1, 64),
-                            completed_by=chance.choice((pid, 200, 201)), result=result, raw_result=raw))
-            under_way.append((end, rows[-1]))
-    return rows
