@@ -1,7 +1,6 @@
 """What must be so after a schedule, whatever its order was."""
 
 import itertools
-import math
 import re
 from dataclasses import dataclass, field
 
@@ -32,12 +31,6 @@ class Expected:
 def serial_orders(engine: Engine) -> tuple[list[tuple[str, ...]], bool]:
     """Orders of whole statements: all, if they are not too many, else session by session."""
     counts = {name: len(session.plan.steps) for name, session in engine.sessions.items()}
-    total = math.factorial(sum(counts.values()))
-    for count in counts.values():
-        total //= math.factorial(count)
-    if total > MOST_ORDERS:
-        return [tuple(name for name in order for _ in range(counts[name]))
-                for order in itertools.permutations(counts)][:MOST_ORDERS], False
 
     def extend(prefix: tuple[str, ...], left: dict[str, int]):
         if not any(left.values()):
@@ -46,7 +39,10 @@ def serial_orders(engine: Engine) -> tuple[list[tuple[str, ...]], bool]:
             if count:
                 yield from extend((*prefix, name), {**left, name: count - 1})
 
-    return list(extend((), counts)), True
+    orders = list(itertools.islice(extend((), counts), MOST_ORDERS + 1))
+    if len(orders) <= MOST_ORDERS:
+        return orders, True
+    return [tuple(name for name in order for _ in range(counts[name])) for order in itertools.permutations(counts)][:MOST_ORDERS], False
 
 
 def learn(engine: Engine) -> Expected:

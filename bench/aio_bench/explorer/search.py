@@ -159,7 +159,9 @@ class Search:
     def _arrive(self, before: State | None, choice: str, state: State) -> None:
         graph = self.outcome.graph
         if state.digest not in graph.edges:
-            graph.brief[state.digest], graph.lines[state.digest], graph.edges[state.digest] = state.brief, state.lines, {}
+            graph.brief[state.digest] = state.brief
+            graph.lines[state.digest] = state.lines
+            graph.edges[state.digest] = {}
         graph.first = graph.first or state.digest
         known = graph.edges[before.digest].setdefault(choice, state.digest) if before else graph.first
         if known != state.digest:
@@ -177,15 +179,14 @@ class Search:
         """The first time and the last one side by side; or it is another path that leads to one of these states."""
         graph, lines, state = self.outcome.graph, list[str](), self.outcome.graph.first
         for choice, now in zip(prefix, trace):
-            if len(self.path.get(state, ())) and self.path[state] != prefix[:len(lines)]:
+            if (path := self.path.get(state)) and path != prefix[:len(lines)]:
                 self.outcome.wrong_merges += 1
-                what = f"two states look alike and are not, after {' '.join(self.path[state])} and {' '.join(prefix[:len(lines)])}: {what}"
-                break
+                return [f"two states look alike and are not, after {' '.join(path)} and {' '.join(prefix[:len(lines)])}: {what}", *lines]
             state = graph.edges.get(state, {}).get(choice, "")
             lines.append(f"  {choice:20} {graph.brief.get(state, ''):60} | {now}")
             if not state:
                 break
-        return [what if "look alike" in what else f"not deterministic: {what}", *lines]
+        return [f"not deterministic: {what}", *lines]
 
     def _go_on(self, state: State, asleep: frozenset[str], done: list[str], trace: list[str], stack: list) -> Failure | None:
         while True:
