@@ -50,7 +50,7 @@ class Cluster(servers.Cluster):
 
     def serve(self, method: str, scenario: Scenario) -> Self:
         wanted = (method, scenario.key)
-        if self._runs_with != wanted:
+        if self._runs_with != wanted or not self._process:
             self.stop()
             settings = {**SETTINGS, "io_method": method, **scenario.settings}
             if method == "sync":
@@ -59,10 +59,6 @@ class Cluster(servers.Cluster):
             self.new_log_lines()
             self._runs_with = wanted
         return self
-
-    def stop(self) -> None:
-        super().stop()
-        self._runs_with = None
 
     def why_no_gate(self) -> str:
         """Why nothing can be held, or nothing."""
