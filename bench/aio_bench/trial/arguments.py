@@ -93,8 +93,7 @@ def parse(argv: list[str] | None = None) -> Namespace:
     parsed.parts = tuple(filter(None, re.split(r"[\s,]+", parsed.parts)))
     if not parsed.parts or set(parsed.parts) - set(PARTS):
         parser.error(f"--parts: some of {', '.join(PARTS)}, with commas between them")
-    missing = [name for name in parsed.tests if not (project.ROOT / name).is_file()]
-    if missing:
+    if missing := [name for name in parsed.tests if not (project.ROOT / name).is_file()]:
         parser.error(f"there is no test {', '.join(missing)}")
     try:
         parsed.sides = tuple(side(role, text) for role, text in zip(ROLES, (parsed.before, parsed.after)))

@@ -53,8 +53,7 @@ class Measuring:
         return (kept["variant"], [trace.from_rows(role, rows, lost) for role, (rows, lost) in kept["traces"].items()]) if kept else None
 
     def _trace(self, lab: session.Session, report: Report) -> None:
-        label = largest_change(report)
-        if label is None:
+        if (label := largest_change(report)) is None:
             return
         [variant] = [each for each in report.case.variants if each.label == label]
         try:
