@@ -50,19 +50,10 @@ bool
 server_is_stopping(void)
 {
 	char		contents[3 * MAXPGPATH];	/* two of its lines are paths */
-	const char *line = contents;
 
 	/* it goes away with the postmaster */
 	if (!read_small_file("postmaster.pid", contents, sizeof(contents)))
 		return errno == ENOENT;
 
-	for (int i = 1; i < LOCK_FILE_LINE_PM_STATUS && line != NULL; i++)
-	{
-		line = strchr(line, '\n');
-		if (line != NULL)
-			line++;
-	}
-
-	return line != NULL &&
-		strncmp(line, PM_STATUS_STOPPING, strlen(PM_STATUS_STOPPING)) == 0;
+	return strstr(contents, "\n" PM_STATUS_STOPPING "\n") != NULL;
 }
