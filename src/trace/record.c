@@ -16,8 +16,8 @@
 /* how many traced reads of this process are not yet submitted */
 static int	nstaged;
 
-/* the filter that is in force, as of trace->filter */
-static uint32 my_filter;
+/* this process's copy of what is asked for */
+static uint32 my_version;
 static IoMatch my_match;
 
 static bool
@@ -25,14 +25,14 @@ is_asked_for(PgAioHandle *ioh)
 {
 	if (!io_is_read(ioh) && !io_is_call(ioh))
 		return false;
-	if (my_filter != trace->filter)
+	if (my_version != trace->version)
 	{
 		LWLockAcquire(trace->lock, LW_SHARED);
 		my_match = trace->match;
-		my_filter = trace->filter;
+		my_version = trace->version;
 		LWLockRelease(trace->lock);
 	}
-	return my_filter != 0 && io_matches(&my_match, ioh);
+	return io_matches(&my_match, ioh);
 }
 
 static bool
@@ -76,7 +76,7 @@ trace_staged(PgAioHandle *ioh, bool synchronous)
 {
 	TraceRecord head;
 
-	if (likely(trace->filter == 0) || !is_asked_for(ioh))
+	if (likely(trace->ops == 0) || !is_asked_for(ioh))
 		return;
 
 	memset(&head, 0, TRACE_RECORD_HEAD);

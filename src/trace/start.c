@@ -88,17 +88,14 @@ io_trace_start(PG_FUNCTION_ARGS)
 
 	LWLockAcquire(trace->lock, LW_EXCLUSIVE);
 	trace->match = match;
-	if (trace->filter == 0)
+	if (trace->ops == 0)
 	{
 		recorded = pg_atomic_read_u64(&trace->next) - trace->first;
 		trace->started_at = GetCurrentTimestamp();
 		trace->stopped_at = 0;
 		trace->clock_offset = trace->started_at - io_now() / 1000;
 	}
-	/* another number, so that all look at the filter */
-	if (++trace->last_filter == 0)
-		trace->last_filter = 1;
-	trace->filter = trace->last_filter;
+	trace->version++;
 	trace->ops = match.ops;
 	LWLockRelease(trace->lock);
 
@@ -119,9 +116,8 @@ io_trace_stop(PG_FUNCTION_ARGS)
 	require_subsystem(fcinfo, &trace_subsystem);
 
 	LWLockAcquire(trace->lock, LW_EXCLUSIVE);
-	if (trace->filter != 0)
+	if (trace->ops != 0)
 		trace->stopped_at = GetCurrentTimestamp();
-	trace->filter = 0;
 	trace->ops = 0;
 	LWLockRelease(trace->lock);
 

@@ -86,16 +86,12 @@ typedef struct TraceRing
 								 * look after the state SUBMITTED, see GateIo */
 	pg_atomic_uint64 lost_waits;
 
-	/*
-	 * read without lock: number of the filter in force, or 0, and what it
-	 * matches
-	 */
-	uint32		filter;
-	volatile uint32 ops;
+	/* read without lock */
+	volatile uint32 version;	/* of "match" */
+	volatile uint32 ops;		/* what is traced; 0: nothing */
 
 	LWLock	   *lock;			/* for all below */
 	IoMatch		match;
-	uint32		last_filter;
 	uint64		first;			/* earlier records are forgotten */
 	TimestampTz started_at;		/* 0: never */
 	TimestampTz stopped_at;

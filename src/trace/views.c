@@ -178,7 +178,7 @@ io_trace_status_get(PG_FUNCTION_ARGS)
 
 	recorded = pg_atomic_read_u64(&now.next) - now.first;
 	row = row_begin(fcinfo);
-	row_set(row, "running", BoolGetDatum(now.filter != 0));
+	row_set(row, "running", BoolGetDatum(now.ops != 0));
 	row_set_file(row, now.match.nrels > 0, &now.match.rels[0]);
 	row_set_if(row, "pid", now.match.pid != 0, Int32GetDatum(now.match.pid));
 	row_set_text(row, "op", io_op_names(now.match.ops));
