@@ -3,7 +3,7 @@
  */
 #include "trace/trace.h"
 
-#include "catalog/pg_type.h"
+#include "catalog/pg_type_d.h"
 #include "postmaster/bgworker.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -29,37 +29,26 @@ add_time(Row *row, const char *column, IoTime time, TimestampTz clock_offset)
 static void
 add_waits(Row *row, const TraceRecord *record, TimestampTz clock_offset)
 {
-	int			pids[TRACE_MAX_WAITS];
-	Datum		starts[TRACE_MAX_WAITS];
-	Datum		lengths[TRACE_MAX_WAITS];
-	Datum		calls[TRACE_MAX_WAITS];
-	bool		nulls[TRACE_MAX_WAITS];
-	bool		no_calls[TRACE_MAX_WAITS];
-	int			n = record->nkept;
-	int			lower = 1;
+	MemoryContext context = CurrentMemoryContext;
+	ArrayBuildState *pids = initArrayResult(INT4OID, context, false);
+	ArrayBuildState *starts = initArrayResult(TIMESTAMPTZOID, context, false);
+	ArrayBuildState *lengths = initArrayResult(FLOAT8OID, context, false);
+	ArrayBuildState *calls = initArrayResult(TEXTOID, context, false);
 
-	for (int i = 0; i < n; i++)
+	for (const TraceWait *wait = record->waits; wait < record->waits + record->nkept; wait++)
 	{
-		const TraceWait *wait = &record->waits[i];
-
-		pids[i] = wait->pid;
-		starts[i] = TimestampTzGetDatum(clock_offset + wait->start / 1000);
-		lengths[i] = Float8GetDatum((double) wait->length / NS_PER_MS);
-		nulls[i] = wait->length < 0;
-		no_calls[i] = wait->call == NULL;
-		calls[i] = no_calls[i] ? 0 : CStringGetTextDatum(wait->call);
+		accumArrayResult(pids, Int32GetDatum(wait->pid), false, INT4OID, context);
+		accumArrayResult(starts, TimestampTzGetDatum(clock_offset + wait->start / 1000), false, TIMESTAMPTZOID, context);
+		accumArrayResult(lengths, Float8GetDatum((double) wait->length / NS_PER_MS), wait->length < 0, FLOAT8OID, context);
+		accumArrayResult(calls, wait->call != NULL ? CStringGetTextDatum(wait->call) : 0, wait->call == NULL, TEXTOID, context);
 	}
 
 	row_set(row, "waits", Int32GetDatum(record->nwaits));
 	row_set_ms(row, "wait_time", true, record->wait_time);
-	row_set_ints(row, "waiters", pids, n);
-	row_set(row, "wait_starts", PointerGetDatum(construct_array(starts, n, TIMESTAMPTZOID, sizeof(TimestampTz),
-																FLOAT8PASSBYVAL, TYPALIGN_DOUBLE)));
-	row_set(row, "wait_times", PointerGetDatum(construct_md_array(lengths, nulls, n > 0 ? 1 : 0, &n, &lower,
-																  FLOAT8OID, sizeof(float8),
-																  FLOAT8PASSBYVAL, TYPALIGN_DOUBLE)));
-	row_set(row, "wait_calls", PointerGetDatum(construct_md_array(calls, no_calls, n > 0 ? 1 : 0, &n, &lower,
-																  TEXTOID, -1, false, TYPALIGN_INT)));
+	row_set(row, "waiters", makeArrayResult(pids, context));
+	row_set(row, "wait_starts", makeArrayResult(starts, context));
+	row_set(row, "wait_times", makeArrayResult(lengths, context));
+	row_set(row, "wait_calls", makeArrayResult(calls, context));
 }
 
 static void
