@@ -9,6 +9,8 @@
 
 #ifdef IO_METHOD_CAN_BE_CHECKED
 #include <execinfo.h>
+#else
+#define backtrace(stack, max) ((void) (stack), 0)
 #endif
 
 #define MAX_STACK 24			/* a stream's wait is at most so deep */
@@ -151,17 +153,6 @@ static struct
 	{pgaio_io_acquire, NULL, 0},
 };
 
-/* Looks at the stack.  Returns its depth. */
-static int
-get_stack(void **stack pg_attribute_unused(), int max pg_attribute_unused())
-{
-#ifdef IO_METHOD_CAN_BE_CHECKED
-	return backtrace(stack, max);
-#else
-	return 0;
-#endif
-}
-
 /* In the postmaster: what stream_call() needs, and may allocate the first time. */
 void
 trace_init_calls(void)
@@ -170,7 +161,7 @@ trace_init_calls(void)
 
 	for (size_t i = 0; i < lengthof(stream_calls); i++)
 		stream_calls[i].size = io_symbol_size(stream_calls[i].function);
-	(void) get_stack(stack, lengthof(stack));
+	(void) backtrace(stack, lengthof(stack));
 }
 
 /*
@@ -181,7 +172,7 @@ static const char *
 stream_call(bool *wants_handle)
 {
 	void	   *stack[MAX_STACK];
-	int			depth = get_stack(stack, MAX_STACK);
+	int			depth = backtrace(stack, MAX_STACK);
 	const char *name = NULL;
 
 	for (int i = 0; i < depth; i++)
