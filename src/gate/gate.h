@@ -104,7 +104,7 @@ typedef struct HeldWakeup
 } HeldWakeup;
 
 /*
- * The filters' lock protects all of this.  "closing", "worker", "worker_pid" and
+ * The filters' lock protects all of this.  "closing", "worker" and
  * "wakeups_holder" are also read without it, as doc/architecture.md says.
  */
 typedef struct GateState
@@ -116,7 +116,6 @@ typedef struct GateState
 
 	/* the background worker: alive while "worker" is set */
 	volatile ProcNumber worker;
-	int			worker_pid;
 	IoTime		worker_wakes;	/* when it will look by itself */
 	IoTime		spins_until;	/* a process that waits for a read */
 

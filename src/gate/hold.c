@@ -87,7 +87,7 @@ PgAioHandle *
 gate_claim_released(IoTime now)
 {
 	PgAioHandle *claimed = NULL;
-	GatePerformer performer = gate->worker_pid == MyProcPid ? BY_WORKER : BY_ANYBODY;
+	GatePerformer performer = gate->worker == MyProcNumber ? BY_WORKER : BY_ANYBODY;
 
 	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
 	foreach_held(io)

@@ -34,7 +34,7 @@ reason_to_bypass(void)
 		return BYPASS_EXIT;
 	if (CritSectionCount > 0)
 		return BYPASS_CRITICAL;
-	if (!IsUnderPostmaster || gate->worker_pid == MyProcPid)
+	if (!IsUnderPostmaster || gate->worker == MyProcNumber)
 		return BYPASS_PROCESS;
 
 	return BYPASS_NONE;

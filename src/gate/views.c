@@ -143,6 +143,7 @@ Datum
 io_gate_get(PG_FUNCTION_ARGS)
 {
 	FilterCarrier carrier = filter_carriers[FILTER_COMPLETION_WAIT];
+	ProcNumber	worker = gate != NULL ? gate->worker : INVALID_PROC_NUMBER;
 	Row		   *row;
 
 	require_monitor(fcinfo);
@@ -156,7 +157,8 @@ io_gate_get(PG_FUNCTION_ARGS)
 	{
 		row_set(row, "synchronous", BoolGetDatum(gate_sees_synchronous));
 		row_set(row, "writes", BoolGetDatum(io_calls_unavailable.reason == NULL));
-		row_set_if(row, "worker", gate->worker_pid != 0, Int32GetDatum(gate->worker_pid));
+		if (worker != INVALID_PROC_NUMBER)
+			row_set(row, "worker", Int32GetDatum(GetPGProcByNumber(worker)->pid));
 		row_set(row, "held", Int32GetDatum(dclist_count(&gate->held)));
 	}
 	else

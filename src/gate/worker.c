@@ -9,9 +9,7 @@
 #ifdef __linux__
 #include <sys/timerfd.h>
 #endif
-#include <unistd.h>
 
-#include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
 #include "storage/waiteventset.h"
 #include "utils/guc.h"
@@ -114,20 +112,7 @@ worker_ends(int code pg_attribute_unused(), Datum arg pg_attribute_unused())
 {
 	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
 	gate->worker = INVALID_PROC_NUMBER;
-	gate->worker_pid = 0;
 	LWLockRelease(gate->lock);
-}
-
-/* A timer that counts nanoseconds.  Where there is none, there is no gate either. */
-static int
-make_timer(void)
-{
-#ifdef __linux__
-	return timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
-#else
-	errno = ENOSYS;
-	return -1;
-#endif
 }
 
 static void
@@ -219,7 +204,7 @@ void
 test_aio_gate_main(Datum arg pg_attribute_unused())
 {
 	WaitEventSet *set;
-	int			timer;
+	int			timer = -1;
 
 	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
@@ -231,7 +216,10 @@ test_aio_gate_main(Datum arg pg_attribute_unused())
 		proc_exit(0);
 	io_acts_as_worker = true;
 
-	timer = make_timer();
+	/* elsewhere there is no gate */
+#ifdef __linux__
+	timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+#endif
 	if (timer < 0)
 		ereport(ERROR, errcode_for_file_access(),
 				errmsg("could not create a timer: %m"));
@@ -242,7 +230,6 @@ test_aio_gate_main(Datum arg pg_attribute_unused())
 
 	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
 	gate->worker = MyProcNumber;
-	gate->worker_pid = MyProcPid;
 	LWLockRelease(gate->lock);
 	before_shmem_exit(worker_ends, 0);
 
