@@ -47,7 +47,7 @@ hold_completion(PgAioHandle *ioh)
 
 	while ((filter = filters_first_match(FILTER_COMPLETION_WAIT, ioh)) != NULL)
 	{
-		IoTime		left = filter->made + filter->longest - io_now();
+		IoTime		left = filter->limits.made + filter->limits.longest - io_now();
 
 		if (left <= 0)
 		{

@@ -190,17 +190,18 @@ FILTERS_END_FUNCTION(io_filter_end, FILTER_NONE)
 Datum
 io_filters_get(PG_FUNCTION_ARGS)
 {
-	CountedFilter *filters = palloc_array(CountedFilter, MAX_FILTERS);
+	Filter	   *filters = palloc_array(Filter, MAX_FILTERS);
+	FilterCounts *counts = palloc_array(FilterCounts, MAX_FILTERS);
 	Row		   *row;
 
 	require_subsystem_to_look(fcinfo, &filters_subsystem);
 	row = row_begin(fcinfo);
 
-	filters_copy(filters);
+	filters_copy(filters, counts);
 
 	for (int i = 0; i < MAX_FILTERS; i++)
 	{
-		const Filter *filter = &filters[i].filter;
+		const Filter *filter = &filters[i];
 		const IoMatch *match = &filter->match;
 
 		if (filter->kind == FILTER_NONE)
@@ -219,12 +220,12 @@ io_filters_get(PG_FUNCTION_ARGS)
 		row_set_if(row, "result", filter->has_result, Int32GetDatum(filter->result));
 		row_set(row, "skip", Int64GetDatum(filter->skip));
 		row_set_if(row, "times", filter->times >= 0, Int64GetDatum(filter->times));
-		row_set(row, "matched", Int64GetDatum(filters[i].matched));
-		row_set(row, "fired", Int64GetDatum(filters[i].fired));
-		row_set(row, "bypassed", Int64GetDatum(filters[i].bypassed));
-		row_set_text(row, "why_bypassed", bypass_reasons[filters[i].why_bypassed]);
+		row_set(row, "matched", Int64GetDatum(pg_atomic_read_u64(&counts[i].matched)));
+		row_set(row, "fired", Int64GetDatum(pg_atomic_read_u64(&counts[i].fired)));
+		row_set(row, "bypassed", Int64GetDatum(pg_atomic_read_u64(&counts[i].bypassed)));
+		row_set_text(row, "why_bypassed", bypass_reasons[counts[i].why]);
 		row_set_if(row, "hold_timeout", filter->kind <= FILTER_DEVICE || filter->kind == FILTER_COMPLETION_WAIT,
-				   Int64GetDatum(filter->longest / NS_PER_MS));
+				   Int64GetDatum(filter->limits.longest / NS_PER_MS));
 		row_set_if(row, "holder", filter->holder != 0, Int32GetDatum(filter->holder));
 		if (filter->kind == FILTER_DEVICE)
 			filters_handler->show_device(filter, row);

@@ -46,6 +46,14 @@ typedef struct DeviceSpeed
 	int			iops;			/* 0: no limit */
 } DeviceSpeed;
 
+/* how long reads wait on account of a filter */
+typedef struct WaitLimits
+{
+	IoTime		longest;		/* no read waits longer */
+	IoTime		patience;		/* nor so long if it cannot be interrupted */
+	IoTime		made;			/* when the filter was made */
+} WaitLimits;
+
 typedef struct Filter
 {
 	FilterKind	kind;
@@ -60,10 +68,7 @@ typedef struct Filter
 	int32		result;			/* FILTER_CORRUPT: the offset in the block */
 
 	/* of those that make a read wait: FILTER_HOLD, _COMPLETION_WAIT, _DEVICE */
-	IoTime		longest;		/* no read waits longer */
-	IoTime		patience;		/* nor so long if it cannot be interrupted */
-	IoTime		made;
-
+	WaitLimits	limits;
 	int			queue;			/* FILTER_DEVICE: index of its queue */
 	DeviceSpeed speed;			/* FILTER_DEVICE */
 } Filter;
@@ -79,9 +84,7 @@ typedef struct FilterEffect
 	FilterKind	route;			/* FILTER_SYNCHRONOUS or FILTER_METHOD */
 	int			device_filter;
 	int			queue;			/* of the device */
-	IoTime		longest;		/* of the hold */
-	IoTime		patience;		/* as of the hold, or else the device … */
-	IoTime		made;			/* … and when that was made */
+	WaitLimits	limits;			/* of the hold, or else the device */
 } FilterEffect;
 
 /* Why a matching read was not intercepted, or not held; the texts are in filters.c. */
@@ -97,15 +100,13 @@ typedef enum FilterBypass
 	BYPASS_TIMEOUT,				/* a system call was held for too long */
 } FilterBypass;
 
-/* A filter as the views show it. */
-typedef struct CountedFilter
+typedef struct FilterCounts
 {
-	Filter		filter;
-	int64		matched;
-	int64		fired;
-	int64		bypassed;		/* matching reads that went on all the same */
-	FilterBypass why_bypassed;	/* the last one */
-} CountedFilter;
+	pg_atomic_uint64 matched;
+	pg_atomic_uint64 fired;
+	pg_atomic_uint64 bypassed;	/* matching reads that went on all the same */
+	FilterBypass why;			/* the last one; a stale value is shown */
+} FilterCounts;
 
 typedef enum FilterCarrier
 {
@@ -146,7 +147,7 @@ extern Filter filter_of_kind(FunctionCallInfo fcinfo, FilterKind kind);
 extern int	filters_put(Filter *filter);
 extern int	filters_end(FilterKind kind, int id, bool made_here, bool exiting);
 extern void filters_end_with_session(void);
-extern void filters_copy(CountedFilter *copies);
+extern void filters_copy(Filter *filters, FilterCounts *counts);
 
 /* the setting "test_aio.hold_timeout", in milliseconds */
 extern int	filters_hold_timeout;

@@ -12,14 +12,6 @@
 #include "utils/guc.h"
 #include "utils/wait_event.h"
 
-typedef struct FilterCounts
-{
-	pg_atomic_uint64 matched;
-	pg_atomic_uint64 fired;
-	pg_atomic_uint64 bypassed;
-	FilterBypass why;			/* the last one; a stale value is shown */
-} FilterCounts;
-
 typedef struct FilterTable
 {
 	LWLock	   *lock;			/* for the filters, and all that the gate has */
@@ -242,9 +234,7 @@ filters_effect_on(PgAioHandle *ioh, FilterEffect *effect)
 			effect->hold_filter = filter->id;
 			effect->injected = filter->kind == FILTER_COMPLETION_WAIT;
 			effect->holder = filter->holder;
-			effect->longest = filter->longest;
-			effect->patience = filter->patience;
-			effect->made = filter->made;
+			effect->limits = filter->limits;
 		}
 		else if (routes)
 			effect->route = filter->kind;
@@ -263,10 +253,7 @@ filters_effect_on(PgAioHandle *ioh, FilterEffect *effect)
 		effect->device_filter = device->id;
 		effect->queue = device->queue;
 		if (effect->hold_filter == 0)
-		{
-			effect->patience = device->patience;
-			effect->made = device->made;
-		}
+			effect->limits = device->limits;
 	}
 }
 
@@ -418,9 +405,7 @@ filter_of_kind(FunctionCallInfo fcinfo, FilterKind kind)
 			.maker_start = MyStartTimestamp,
 			.match = io_match_all(),
 			.times = -1,
-			.longest = filters_hold_timeout * NS_PER_MS,
-			.patience = uninterruptible_timeout * NS_PER_MS,
-			.made = io_now(),
+			.limits = {filters_hold_timeout * NS_PER_MS, uninterruptible_timeout * NS_PER_MS, io_now()},
 	};
 }
 
@@ -512,16 +497,10 @@ filters_put(Filter *filter)
 
 /* Copies the table and the counts.  Places without a filter have no kind. */
 void
-filters_copy(CountedFilter *copies)
+filters_copy(Filter *filters, FilterCounts *counts)
 {
 	LWLockAcquire(table->lock, LW_SHARED);
-	for (int i = 0; i < MAX_FILTERS; i++)
-	{
-		copies[i].filter = table->filters[i];
-		copies[i].matched = pg_atomic_read_u64(&table->counts[i].matched);
-		copies[i].fired = pg_atomic_read_u64(&table->counts[i].fired);
-		copies[i].bypassed = pg_atomic_read_u64(&table->counts[i].bypassed);
-		copies[i].why_bypassed = table->counts[i].why;
-	}
+	memcpy(filters, table->filters, sizeof(table->filters));
+	memcpy(counts, table->counts, sizeof(table->counts));
 	LWLockRelease(table->lock);
 }

@@ -66,7 +66,7 @@ gate_hold_call(PgAioHandle *ioh)
 
 	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
 	filter = gate->closing ? NULL : filter_in_force(io->effect.hold_filter, ioh);
-	if (filter != NULL && filter->made <= gate->calls_lost)
+	if (filter != NULL && filter->limits.made <= gate->calls_lost)
 		filter = NULL;
 	if (filter != NULL)
 		gate_start_hold(io, filter, io_now());

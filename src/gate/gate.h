@@ -94,8 +94,7 @@ typedef struct GateQueue
  */
 typedef struct HeldWakeup
 {
-	bool		held;			/* set and cleared by the process itself */
-	bool		may_go_on;
+	bool		held;			/* set by the process itself */
 	uint32		io;				/* it has waited for this read */
 	uint64		generation;
 	TimestampTz since;
@@ -131,8 +130,7 @@ typedef struct GateState
 	uint32		wait_event_held_wakeup;
 
 	volatile int wakeups_holder;	/* pid; 0: none are held */
-	Filter		wakeups_settings;	/* times as of a hold */
-	int			nwakeups;
+	WaitLimits	wakeups_limits;
 	HeldWakeup *wakeups;		/* one for each process */
 
 	GateQueue	queues[MAX_DEVICES];
@@ -152,7 +150,7 @@ extern void gate_require_worker(void);
 extern void gate_notify(PgAioHandle *ioh);
 extern void gate_sleep(GateIo *io, uint32 wakes, IoTime length);
 extern void gate_release_wakeups(void);
-extern IoTime gate_patience(IoTime patience, IoTime made);
+extern IoTime gate_patience(const WaitLimits *limits);
 extern void gate_lose_patience(IoTime made);
 
 static inline GateIo *

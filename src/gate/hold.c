@@ -18,7 +18,7 @@ void
 gate_start_hold(GateIo *io, const Filter *filter, IoTime now)
 {
 	io->phase = GATE_HELD;
-	io->hold_limit = now + filter->longest;
+	io->hold_limit = now + filter->limits.longest;
 	io->since = GetCurrentTimestamp();
 	dclist_push_tail(&gate->held, &io->held_node);
 }

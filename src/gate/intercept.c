@@ -175,7 +175,7 @@ submit_intercepted(int nintercepted_ios, PgAioHandle **intercepted, PgAioHandle 
 		{
 			gate_start_hold(io, hold, now);
 			if (is_awaited)
-				io->hold_limit = Min(io->hold_limit, now + gate_patience(hold->patience, hold->made));
+				io->hold_limit = Min(io->hold_limit, now + gate_patience(&hold->limits));
 			wake = true;
 		}
 		else if ((device != NULL || io->effect.route != FILTER_SYNCHRONOUS) &&

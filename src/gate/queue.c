@@ -52,10 +52,10 @@ schedule(GateQueue *queue, const Filter *device, int64 nbytes, IoTime now)
 		bus = Max(bus, NS_PER_S / speed->iops);
 	if (bus > 0)
 	{
-		queue->bus_free = Min(Max(begin, queue->bus_free) + (IoTime) bus, now + device->longest);
+		queue->bus_free = Min(Max(begin, queue->bus_free) + (IoTime) bus, now + device->limits.longest);
 		end = Max(end, queue->bus_free);
 	}
-	end = Min(end, now + device->longest);
+	end = Min(end, now + device->limits.longest);
 	queue->slot_free[slot] = end;
 
 	return end;
@@ -100,7 +100,7 @@ gate_start_queued(PgAioHandle *ioh, GateIo *io, const Filter *device, IoTime now
 
 		io->due = schedule(queue, device, io_length(ioh), now);
 		if (is_awaited)
-			io->due = Min(io->due, now + gate_patience(device->patience, device->made));
+			io->due = Min(io->due, now + gate_patience(&device->limits));
 		queue->in_flight++;
 	}
 	io->phase = GATE_QUEUED;

@@ -64,7 +64,6 @@ gate_init_state(uint32 nhandles, LWLock *lock pg_attribute_unused())
 		io_calls[i].owner_procno = i;
 		ConditionVariableInit(&io_calls[i].cv);
 	}
-	gate->nwakeups = IO_MAX_PROCESSES;
 	gate->wakeups = (HeldWakeup *) space;
 }
 
@@ -135,9 +134,13 @@ void
 gate_release_wakeups(void)
 {
 	gate->wakeups_holder = 0;
-	for (int i = 0; i < gate->nwakeups; i++)
-		if (gate->wakeups[i].held)
-			SetLatch(&GetPGProcByNumber(i)->procLatch);
+	for (int i = 0; i < IO_MAX_PROCESSES; i++)
+	{
+		if (!gate->wakeups[i].held)
+			continue;
+		gate->wakeups[i].held = false;
+		SetLatch(&GetPGProcByNumber(i)->procLatch);
+	}
 }
 
 /*
@@ -147,9 +150,9 @@ gate_release_wakeups(void)
  * patience is lost once, for all that there is then.  The caller has the lock.
  */
 IoTime
-gate_patience(IoTime patience, IoTime made)
+gate_patience(const WaitLimits *limits)
 {
-	return made > gate->patience_lost ? patience : 0;
+	return limits->made > gate->patience_lost ? limits->patience : 0;
 }
 
 /*
@@ -165,7 +168,7 @@ gate_lose_patience(IoTime made)
 	for (int i = 0; i < gate->nios; i++)
 		if (gate->ios[i].phase == GATE_HELD || gate->ios[i].phase == GATE_QUEUED)
 			ConditionVariableBroadcast(&gate_handle(&gate->ios[i])->cv);
-	for (int i = 0; i < gate->nwakeups; i++)
+	for (int i = 0; i < IO_MAX_PROCESSES; i++)
 	{
 		gate->wakeups[i].patience_ends = 0;
 		if (gate->wakeups[i].held)

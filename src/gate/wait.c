@@ -44,7 +44,7 @@ static IoTime waited;
 static IoTime
 patience_ends(const Wait *wait, const GateIo *io)
 {
-	return wait->began + gate_patience(io->effect.patience, io->effect.made);
+	return wait->began + gate_patience(&io->effect.limits);
 }
 
 /*
@@ -94,7 +94,7 @@ look_at_held(Wait *wait, GateIo *io, IoTime now)
 	if (!alone)
 		limit += LOOK_EVERY;
 	/* one statement may meet many held reads */
-	limit = Min(limit, wait->began + io->effect.longest - waited);
+	limit = Min(limit, wait->began + io->effect.limits.longest - waited);
 	if (now >= limit)
 	{
 		io->hold_expired = true;
@@ -172,7 +172,7 @@ look(Wait *wait, IoTime now)
 		if (action == WAIT_PERFORM || action == WAIT_BYPASS)
 		{
 			if (action == WAIT_BYPASS)
-				gate_lose_patience(io->effect.made);
+				gate_lose_patience(io->effect.limits.made);
 			if (io->phase == GATE_QUEUED)
 				gate_count_served(wait->ioh, false);
 			wait->not_before = io->due <= now + SPIN_BEFORE_DUE ? io->due : 0;

@@ -57,7 +57,7 @@ static bool
 begin_hold(PgAioHandle *ioh, uint64 generation, IoTime waited)
 {
 	HeldWakeup *wakeup = &gate->wakeups[MyProcNumber];
-	const Filter *settings = &gate->wakeups_settings;
+	const WaitLimits *limits = &gate->wakeups_limits;
 	bool		stops;
 
 	/* without lock: usually it is off */
@@ -70,12 +70,11 @@ begin_hold(PgAioHandle *ioh, uint64 generation, IoTime waited)
 	if (stops)
 	{
 		wakeup->held = true;
-		wakeup->may_go_on = false;
 		wakeup->io = io_index(ioh);
 		wakeup->generation = generation;
 		wakeup->since = GetCurrentTimestamp();
-		wakeup->limit = io_now() + Max(settings->longest - waited, 0);
-		wakeup->patience_ends = io_now() + gate_patience(settings->patience, settings->made);
+		wakeup->limit = io_now() + Max(limits->longest - waited, 0);
+		wakeup->patience_ends = io_now() + gate_patience(limits);
 	}
 	LWLockRelease(gate->lock);
 
@@ -88,7 +87,7 @@ wait_for_wake(void)
 	const HeldWakeup *wakeup = &gate->wakeups[MyProcNumber];
 
 	/* who changes any of this sets our latch afterwards */
-	while (!cannot_stop() && gate->wakeups_holder != 0 && !wakeup->may_go_on)
+	while (!cannot_stop() && wakeup->held)
 	{
 		IoTime		limit = gate_makes_others_wait(INVALID_PROC_NUMBER) ? Min(wakeup->limit, wakeup->patience_ends) : wakeup->limit;
 		IoTime		left = limit - io_now();
@@ -103,7 +102,7 @@ wait_for_wake(void)
 		else if (left <= 0)
 		{
 			LWLockAcquire(gate->lock, LW_EXCLUSIVE);
-			gate_lose_patience(gate->wakeups_settings.made);
+			gate_lose_patience(gate->wakeups_limits.made);
 			LWLockRelease(gate->lock);
 		}
 		if (left <= 0)
@@ -144,14 +143,14 @@ gate_hold_wakeup(PgAioHandle *ioh, uint64 generation, IoTime waited)
 Datum
 io_hold_wakeups(PG_FUNCTION_ARGS)
 {
-	Filter		settings;
+	WaitLimits	limits;
 	bool		on;
 	bool		was_on;
 
 	require_subsystem(fcinfo, &gate_subsystem);
 	check_not_null("on", PG_ARGISNULL(0));
 	on = PG_GETARG_BOOL(0);
-	settings = filter_of_kind(fcinfo, FILTER_HOLD);
+	limits = filter_of_kind(fcinfo, FILTER_HOLD).limits;
 	if (on)
 		filters_end_with_session();
 
@@ -159,7 +158,7 @@ io_hold_wakeups(PG_FUNCTION_ARGS)
 	was_on = gate->wakeups_holder != 0;
 	if (on)
 	{
-		gate->wakeups_settings = settings;
+		gate->wakeups_limits = limits;
 		gate->wakeups_holder = MyProcPid;
 	}
 	else
@@ -181,13 +180,13 @@ io_wake(PG_FUNCTION_ARGS)
 	pid = PG_GETARG_INT32(0);
 
 	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
-	for (int i = 0; i < gate->nwakeups && !found; i++)
+	for (int i = 0; i < IO_MAX_PROCESSES && !found; i++)
 	{
 		PGPROC	   *proc = GetPGProcByNumber(i);
 
-		if (!gate->wakeups[i].held || gate->wakeups[i].may_go_on || proc->pid != pid)
+		if (!gate->wakeups[i].held || proc->pid != pid)
 			continue;
-		gate->wakeups[i].may_go_on = true;
+		gate->wakeups[i].held = false;
 		SetLatch(&proc->procLatch);
 		found = true;
 	}
@@ -205,7 +204,7 @@ io_held_wakeups_get(PG_FUNCTION_ARGS)
 	require_subsystem_to_look(fcinfo, &gate_subsystem);
 	row = row_begin(fcinfo);
 
-	for (int i = 0; i < gate->nwakeups; i++)
+	for (int i = 0; i < IO_MAX_PROCESSES; i++)
 	{
 		HeldWakeup	wakeup;
 		int			pid;
@@ -214,7 +213,7 @@ io_held_wakeups_get(PG_FUNCTION_ARGS)
 		wakeup = gate->wakeups[i];
 		pid = GetPGProcByNumber(i)->pid;
 		LWLockRelease(gate->lock);
-		if (!wakeup.held || wakeup.may_go_on)
+		if (!wakeup.held)
 			continue;
 
 		row_set(row, "pid", Int32GetDatum(pid));
