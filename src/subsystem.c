@@ -147,12 +147,14 @@ require_subsystem(FunctionCallInfo fcinfo, Subsystem *subsystem)
 }
 
 /*
- * Raises an error unless a subsystem is there, and the caller may look at what it does.
+ * Begins the rows of a view, or raises an error unless the subsystem that it shows is
+ * there, and the caller may look at what it does.
  */
-void
-require_subsystem_to_look(FunctionCallInfo fcinfo, Subsystem *subsystem)
+Row *
+begin_view(FunctionCallInfo fcinfo, Subsystem *subsystem)
 {
 	require_monitor(fcinfo);
 	if (*subsystem->address == NULL)
 		raise_unavailable(&subsystem->unavailable);
+	return row_begin(fcinfo);
 }

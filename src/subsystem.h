@@ -49,6 +49,6 @@ extern void subsystem_disable(Subsystem *subsystem, const char *reason, const ch
 /* at any time */
 pg_noreturn extern void raise_unavailable(const Unavailable *unavailable);
 extern void require_subsystem(FunctionCallInfo fcinfo, Subsystem *subsystem);
-extern void require_subsystem_to_look(FunctionCallInfo fcinfo, Subsystem *subsystem);
+extern Row *begin_view(FunctionCallInfo fcinfo, Subsystem *subsystem);
 
 #endif							/* TEST_AIO_SUBSYSTEM_H */

@@ -192,10 +192,7 @@ io_filters_get(PG_FUNCTION_ARGS)
 {
 	Filter	   *filters = palloc_array(Filter, MAX_FILTERS);
 	FilterCounts *counts = palloc_array(FilterCounts, MAX_FILTERS);
-	Row		   *row;
-
-	require_subsystem_to_look(fcinfo, &filters_subsystem);
-	row = row_begin(fcinfo);
+	Row		   *row = begin_view(fcinfo, &filters_subsystem);
 
 	filters_copy(filters, counts);
 

@@ -124,10 +124,7 @@ io_handles_get(PG_FUNCTION_ARGS)
 	HandleCopy *copies;
 	IoTime		now;
 	int			n;
-	Row		   *row;
-
-	require_subsystem_to_look(fcinfo, &gate_subsystem);
-	row = row_begin(fcinfo);
+	Row		   *row = begin_view(fcinfo, &gate_subsystem);
 
 	/* before the lock; memory for handles not in use is not touched */
 	copies = palloc_extended(gate->nios * sizeof(HandleCopy), MCXT_ALLOC_HUGE);

@@ -199,10 +199,7 @@ io_wake(PG_FUNCTION_ARGS)
 Datum
 io_held_wakeups_get(PG_FUNCTION_ARGS)
 {
-	Row		   *row;
-
-	require_subsystem_to_look(fcinfo, &gate_subsystem);
-	row = row_begin(fcinfo);
+	Row		   *row = begin_view(fcinfo, &gate_subsystem);
 
 	for (int i = 0; i < IO_MAX_PROCESSES; i++)
 	{

@@ -110,15 +110,12 @@ fill_row(Row *row, const TraceRecord *record, TimestampTz clock_offset)
 Datum
 io_trace_get(PG_FUNCTION_ARGS)
 {
+	Row		   *row = begin_view(fcinfo, &trace_subsystem);
 	MemoryContext per_row;
 	MemoryContext context;
 	TimestampTz clock_offset;
 	uint64		seq;
 	uint64		end;
-	Row		   *row;
-
-	require_subsystem_to_look(fcinfo, &trace_subsystem);
-	row = row_begin(fcinfo);
 
 	per_row = AllocSetContextCreate(CurrentMemoryContext, "io_trace row",
 									ALLOCSET_SMALL_SIZES);
@@ -155,18 +152,15 @@ io_trace_get(PG_FUNCTION_ARGS)
 Datum
 io_trace_status_get(PG_FUNCTION_ARGS)
 {
-	Row		   *row;
+	Row		   *row = begin_view(fcinfo, &trace_subsystem);
 	TraceRing	now;
 	uint64		recorded;
-
-	require_subsystem_to_look(fcinfo, &trace_subsystem);
 
 	LWLockAcquire(trace->lock, LW_SHARED);
 	now = *trace;
 	LWLockRelease(trace->lock);
 
 	recorded = pg_atomic_read_u64(&now.next) - now.first;
-	row = row_begin(fcinfo);
 	row_set(row, "running", BoolGetDatum(now.ops != 0));
 	row_set_file(row, now.match.nrels > 0, &now.match.rels[0]);
 	row_set_if(row, "pid", now.match.pid != 0, Int32GetDatum(now.match.pid));
