@@ -104,7 +104,7 @@ extern void io_match_backend_type(const char *name, IoMatch *match);
 extern void io_match_block_arg(FunctionCallInfo fcinfo, int arg, int64 blockno, IoMatch *match);
 extern void io_match_op_arg(FunctionCallInfo fcinfo, int arg, IoMatch *match);
 extern const char *io_op_names(uint32 ops);
-extern const char *io_describe_target(const PgAioTargetData *target);
+extern void io_set_target(Row *row, const PgAioTargetData *target);
 
 /* why no system calls are seen; without a reason, they are */
 extern Unavailable io_calls_unavailable;

@@ -38,18 +38,22 @@ io_op_names(uint32 ops)
 	return names;
 }
 
-/* Returns what is read or written, as pg_aios does. */
-const char *
-io_describe_target(const PgAioTargetData *target)
+/* Sets the columns about what is read or written, as in pg_aios.  WAL has no blocks. */
+void
+io_set_target(Row *row, const PgAioTargetData *target)
 {
 	PgAioHandle described = {.target = PGAIO_TID_SMGR,.target_data = *target};
-	const RelFileLocator *segment = &target->smgr.rlocator;
+	const RelFileLocator *file = &target->smgr.rlocator;
+	bool		is_wal = target->smgr.forkNum == InvalidForkNumber;
 
-	if (target->smgr.forkNum != InvalidForkNumber)
-		return pgaio_io_get_target_description(&described);
-	if (segment->spcOid == 0)
-		return "new segment of WAL";
-	return psprintf("file \"pg_wal/%08X%08X%08X\"", segment->spcOid, segment->dbOid, segment->relNumber);
+	row_set(row, "length", Int64GetDatum((int64) target->smgr.nblocks * BLCKSZ));
+	row_set_text(row, "target_desc", !is_wal ? pgaio_io_get_target_description(&described) :
+				 file->spcOid == 0 ? "new segment of WAL" :
+				 psprintf("file \"pg_wal/%08X%08X%08X\"", file->spcOid, file->dbOid, file->relNumber));
+	row_set_file(row, !is_wal, file);
+	row_set_text(row, "fork", is_wal ? NULL : forkNames[target->smgr.forkNum]);
+	row_set_if(row, "blockno", !is_wal, Int64GetDatum(target->smgr.blockNum));
+	row_set_if(row, "nblocks", !is_wal, Int32GetDatum(target->smgr.nblocks));
 }
 
 bool

@@ -78,9 +78,7 @@ static void
 put_handle(Row *row, HandleCopy *copy, IoTime now)
 {
 	PgAioHandle *ioh = &copy->handle;
-	const PgAioTargetData *target = &ioh->target_data;
 	bool		is_call = copy->io_id >= (int) pgaio_ctl->io_handle_count;
-	bool		is_wal = is_call && target->smgr.forkNum == InvalidForkNumber;
 
 	row_set(row, "pid", Int32GetDatum(copy->pid));
 	row_set(row, "io_id", Int32GetDatum(copy->io_id));
@@ -91,12 +89,7 @@ put_handle(Row *row, HandleCopy *copy, IoTime now)
 	{
 		row_set_text(row, "op", io_op_names(IO_OP_BIT(ioh->op)));
 		row_set(row, "off", Int64GetDatum(ioh->op_data.read.offset));
-		row_set(row, "length", Int64GetDatum((int64) target->smgr.nblocks * BLCKSZ));
-		row_set_text(row, "target_desc", io_describe_target(target));
-		row_set_file(row, !is_wal, &target->smgr.rlocator);
-		row_set_text(row, "fork", is_wal ? NULL : forkNames[target->smgr.forkNum]);
-		row_set_if(row, "blockno", !is_wal, Int64GetDatum(target->smgr.blockNum));
-		row_set_if(row, "nblocks", !is_wal, Int32GetDatum(target->smgr.nblocks));
+		io_set_target(row, &ioh->target_data);
 	}
 	row_set_if(row, "filter", copy->held && !copy->io.effect.injected, Int32GetDatum(copy->io.effect.hold_filter));
 	row_set_if(row, "since", copy->held, TimestampTzGetDatum(copy->io.since));
@@ -109,7 +102,7 @@ put_handle(Row *row, HandleCopy *copy, IoTime now)
 		row_set_ms(row, "service_time", copy->io.due != 0, copy->io.due - copy->io.submitted);
 		row_set_ms(row, "due_in", copy->io.due != 0, copy->io.due - now);
 	}
-	row_set(row, "f_localmem", BoolGetDatum(ioh->target == PGAIO_TID_SMGR && target->smgr.is_temp));
+	row_set(row, "f_localmem", BoolGetDatum(ioh->target == PGAIO_TID_SMGR && ioh->target_data.smgr.is_temp));
 
 	row_put(row);
 }

@@ -56,9 +56,7 @@ fill_row(Row *row, const TraceRecord *record, TimestampTz clock_offset)
 {
 	bool		submitted = record->state != TRACE_STAGED;
 	bool		completed = record->state == TRACE_COMPLETED;
-	const PgAioTargetData *target = &record->target;
 	const char *worker_type;
-	bool		is_wal = record->op >= IO_OP_WAL_WRITE;
 	bool		is_read = record->op == PGAIO_OP_READV;
 
 	row_set(row, "seq", Int64GetDatum(record->seq));
@@ -68,18 +66,13 @@ fill_row(Row *row, const TraceRecord *record, TimestampTz clock_offset)
 	row_set_text(row, "state", state_names[record->state]);
 	row_set_text(row, "operation", is_read ? "readv" : io_op_names(IO_OP_BIT(record->op)));
 	row_set(row, "off", Int64GetDatum(record->offset));
-	row_set(row, "length", Int64GetDatum((int64) target->smgr.nblocks * BLCKSZ));
-	row_set_text(row, "target", is_wal ? "wal" : "smgr");
-	row_set_text(row, "target_desc", io_describe_target(target));
+	row_set_text(row, "target", record->op >= IO_OP_WAL_WRITE ? "wal" : "smgr");
+	io_set_target(row, &record->target);
 	row_set_if(row, "raw_result", completed, Int32GetDatum(record->raw_result));
 	row_set_text(row, "result", pgaio_result_status_string(record->status));
 	row_set(row, "f_sync", BoolGetDatum((record->flags & PGAIO_HF_SYNCHRONOUS) != 0));
-	row_set(row, "f_localmem", BoolGetDatum(target->smgr.is_temp));
+	row_set(row, "f_localmem", BoolGetDatum(record->target.smgr.is_temp));
 	row_set(row, "f_buffered", BoolGetDatum((record->flags & PGAIO_HF_BUFFERED) != 0));
-	row_set_file(row, !is_wal, &target->smgr.rlocator);
-	row_set_text(row, "fork", is_wal ? NULL : forkNames[target->smgr.forkNum]);
-	row_set_if(row, "blockno", !is_wal, Int64GetDatum(target->smgr.blockNum));
-	row_set_if(row, "nblocks", !is_wal, Int32GetDatum(target->smgr.nblocks));
 	add_time(row, "staged_at", record->staged, clock_offset);
 	add_time(row, "submitted_at", record->submitted, clock_offset);
 	add_time(row, "completed_at", record->completed, clock_offset);
