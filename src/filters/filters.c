@@ -42,8 +42,8 @@ static const char *const bypass_reasons[] = {
 };
 
 /* Reads an optional number that is at least "minimum", or returns "missing". */
-static int64
-count_arg(FunctionCallInfo fcinfo, int arg, const char *name, int minimum, int64 missing)
+int64
+filter_count_arg(FunctionCallInfo fcinfo, int arg, const char *name, int minimum, int64 missing)
 {
 	if (PG_ARGISNULL(arg))
 		return missing;
@@ -72,8 +72,8 @@ filter_match_args(FunctionCallInfo fcinfo, int block_arg, int arg, Filter *filte
 	if (!PG_ARGISNULL(arg))
 		match->fork = forkname_to_number(text_to_cstring(PG_GETARG_TEXT_PP(arg)));
 	match->pid = io_pid_arg(fcinfo, arg + 1, "pid");
-	filter->skip = count_arg(fcinfo, arg + 2, "skip", 0, 0);
-	filter->times = count_arg(fcinfo, arg + 3, "times", 1, -1);
+	filter->skip = filter_count_arg(fcinfo, arg + 2, "skip", 0, 0);
+	filter->times = filter_count_arg(fcinfo, arg + 3, "times", 1, -1);
 	if (flag_arg(fcinfo, arg + 4))
 		filter->holder = 0;
 	arg += 6;
@@ -179,7 +179,7 @@ filters_end_by_args(FunctionCallInfo fcinfo, FilterKind kind)
 	require_filter_kind(fcinfo, kind != FILTER_NONE ? kind : FILTER_HOLD);
 	if (PG_NARGS() == 0)
 		PG_RETURN_INT32(filters_end(kind, 0, false, false));
-	id = count_arg(fcinfo, 0, "filter", 1, 0);
+	id = filter_count_arg(fcinfo, 0, "filter", 1, 0);
 	PG_RETURN_INT32(filters_end(kind, id, id == 0 && !flag_arg(fcinfo, 1), false));
 }
 

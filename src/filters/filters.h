@@ -153,6 +153,7 @@ extern void filters_copy(Filter *filters, FilterCounts *counts);
 extern int	filters_hold_timeout;
 
 /* filters.c: arguments that are alike in all functions */
+extern int64 filter_count_arg(FunctionCallInfo fcinfo, int arg, const char *name, int minimum, int64 missing);
 extern void filter_match_args(FunctionCallInfo fcinfo, int block_arg, int arg, Filter *filter);
 extern Datum filters_end_by_args(FunctionCallInfo fcinfo, FilterKind kind);
 

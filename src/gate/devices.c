@@ -67,11 +67,7 @@ io_device(PG_FUNCTION_ARGS)
 		check_range("bytes_per_second", PG_GETARG_INT64(4), 1, PG_INT64_MAX);
 		speed->bytes_per_second = PG_GETARG_INT64(4);
 	}
-	if (!PG_ARGISNULL(17))
-	{
-		check_range("iops", PG_GETARG_INT32(17), 1, PG_INT32_MAX);
-		speed->iops = PG_GETARG_INT32(17);
-	}
+	speed->iops = filter_count_arg(fcinfo, 17, "iops", 1, 0);
 	speed->spread = PG_ARGISNULL(18) ? 1 : PG_GETARG_FLOAT8(18);
 	if (!(speed->spread >= 1 && speed->spread <= MAX_SPREAD))
 		ereport(ERROR, errcode(ERRCODE_INVALID_PARAMETER_VALUE),
