@@ -6,7 +6,6 @@
 
 #include "access/xlog.h"
 #include "storage/md.h"
-#include "utils/wait_event.h"
 
 PG_FUNCTION_INFO_V1(write_rel_block_ll);
 

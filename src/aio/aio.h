@@ -6,7 +6,6 @@
 #define TEST_AIO_AIO_H
 
 #include "subsystem.h"
-#include "test_aio.h"
 
 #include "postmaster/bgworker.h"
 #include "tcop/tcopprot.h"

@@ -9,7 +9,6 @@
 #define TEST_AIO_FILTERS_H
 
 #include "aio/aio.h"
-#include "subsystem.h"
 
 #define MAX_FILTERS		64
 

@@ -9,7 +9,6 @@
 #define TEST_AIO_TRACE_H
 
 #include "aio/aio.h"
-#include "subsystem.h"
 
 #include "datatype/timestamp.h"
 #include "port/atomics.h"

@@ -4,7 +4,6 @@
 #include "trace/trace.h"
 
 #include "catalog/pg_type_d.h"
-#include "postmaster/bgworker.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"

@@ -8,7 +8,6 @@
 
 #include <dirent.h>
 #include <limits.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "access/xlog_internal.h"
