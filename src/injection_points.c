@@ -69,18 +69,13 @@ falsify_result(PgAioHandle *ioh)
 {
 	const Filter *filter = filters_first_match(FILTER_SHORT_READ, ioh);
 
-	if (filter == NULL || !filter->has_result)
+	if (filter == NULL || !filter->has_result || filter->result >= Max(ioh->result, 0))
 		return;
 
-	if (filter->result < 0)
-		ioh->result = filter->result;
-	else if (filter->result < ioh->result)
-	{
-		/* memory of its owner is not there in another process */
-		if (!io_is_local(ioh) || ioh->owner_procno == MyProcNumber)
-			io_zero_rest(ioh, filter->result);
-		ioh->result = filter->result;
-	}
+	/* memory of its owner is not there in another process */
+	if (filter->result >= 0 && (!io_is_local(ioh) || ioh->owner_procno == MyProcNumber))
+		io_zero_rest(ioh, filter->result);
+	ioh->result = filter->result;
 }
 
 /* InjectionPointCallback: an I/O has ended, nobody has been told yet */
@@ -113,32 +108,26 @@ test_aio_after_reopen(const char *name pg_attribute_unused(),
  * looks in pkglibdir only, so for a library that was loaded from elsewhere
  * the name is the path from pkglibdir to the file.
  */
-static bool
-get_library_name(char *name, size_t size)
+static const char *
+library_name(void)
 {
 	char		library[MAXPGPATH];
 	char		pkglibdir[MAXPGPATH];
-	StringInfoData path;
+	const char *name;
 
 	if (realpath(library_path(), library) == NULL ||
 		realpath(pkglib_path, pkglibdir) == NULL)
-		return false;
+		return NULL;
 
 	library[strlen(library) - strlen(DLSUFFIX)] = '\0';
+	if (path_is_prefix_of_path(pkglibdir, library))
+		return pstrdup(library + strlen(pkglibdir) + 1);
 
-	initStringInfo(&path);
-	if (strncmp(library, pkglibdir, strlen(pkglibdir)) == 0 &&
-		library[strlen(pkglibdir)] == '/')
-		appendStringInfoString(&path, library + strlen(pkglibdir) + 1);
-	else
-	{
-		for (const char *p = pkglibdir; *p != '\0'; p++)
-			if (*p == '/')
-				appendStringInfoString(&path, "../");
-		appendStringInfoString(&path, library + 1);
-	}
-
-	return strlcpy(name, path.data, size) < size;
+	name = pstrdup(library + 1);
+	for (const char *p = pkglibdir; *p != '\0'; p++)
+		if (*p == '/')
+			name = psprintf("../%s", name);
+	return name;
 }
 
 static const Unavailable *
@@ -149,9 +138,9 @@ attach_injection_points(void)
 		.message = "the server's injection points cannot find test_aio",
 		.hint = "Install the library in the server's package library directory, or where the path from there is at most 127 characters long.",
 	};
-	char		library[LIBRARY_NAME_MAX + 1];
+	const char *library = library_name();
 
-	if (!get_library_name(library, sizeof(library)))
+	if (library == NULL || strlen(library) > LIBRARY_NAME_MAX)
 		return &path_too_long;
 
 	InjectionPointAttach("aio-process-completion-before-shared", library,
