@@ -18,23 +18,17 @@ static PgAioHandleCallbackComplete server_complete_shared;
 static PgAioHandleCallbackComplete server_complete_local;
 
 /*
- * The buffer manager has staged a read.  The interceptor comes first: a synchronous read
+ * The buffer manager stages a read.  The interceptor comes first: a synchronous read
  * that it takes is traced as an asynchronous one.
  */
-static void
-has_staged(PgAioHandle *ioh)
-{
-	if (io_interceptor != NULL)
-		io_interceptor->intercept_synchronous(ioh);
-	if (io_listener != NULL && (ioh->flags & PGAIO_HF_SYNCHRONOUS))
-		io_listener->staged(ioh, true);
-}
-
 static void
 stage(PgAioHandle *ioh, uint8 cb_data)
 {
 	(io_is_local(ioh) ? server_stage_local : server_stage_shared) (ioh, cb_data);
-	has_staged(ioh);
+	if (io_interceptor != NULL)
+		io_interceptor->intercept_synchronous(ioh);
+	if (io_listener != NULL && (ioh->flags & PGAIO_HF_SYNCHRONOUS))
+		io_listener->staged(ioh, true);
 }
 
 static PgAioResult
