@@ -34,11 +34,13 @@ reason_to_go_on(bool stopping)
  * why the wait has ended, BYPASS_NONE if the call was released.
  */
 static FilterBypass
-wait_until(GateIo *io, const volatile IoTime *moment)
+wait_until(GateIo *io, const volatile IoTime *moment, uint32 wait_event)
 {
 	static bool stopping = false;
+	uint32		former_event = *my_wait_event_info;
 	FilterBypass reason = BYPASS_NONE;
 
+	pgstat_report_wait_start(wait_event);
 	while (!io->released && reason == BYPASS_NONE)
 	{
 		uint32		wakes = io->wakes;
@@ -52,6 +54,8 @@ wait_until(GateIo *io, const volatile IoTime *moment)
 		if (io_now() - now >= LOOK_EVERY)
 			stopping = server_is_stopping() || getppid() != PostmasterPid;
 	}
+	pgstat_report_wait_start(former_event);
+
 	return io->released ? BYPASS_NONE : reason;
 }
 
@@ -60,7 +64,6 @@ void
 gate_hold_call(PgAioHandle *ioh)
 {
 	GateIo	   *io = gate_io(ioh);
-	uint32		wait_event = *my_wait_event_info;
 	const Filter *filter;
 	FilterBypass reason;
 
@@ -74,9 +77,7 @@ gate_hold_call(PgAioHandle *ioh)
 	if (filter == NULL)
 		return;
 
-	pgstat_report_wait_start(gate->wait_event_held);
-	reason = wait_until(io, &io->hold_limit);
-	pgstat_report_wait_start(wait_event);
+	reason = wait_until(io, &io->hold_limit, gate->wait_event_held);
 
 	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
 	dclist_delete_from(&gate->held, &io->held_node);
@@ -95,7 +96,6 @@ void
 gate_delay_call(PgAioHandle *ioh, IoTime submitted)
 {
 	GateIo	   *io = gate_io(ioh);
-	uint32		wait_event = *my_wait_event_info;
 	bool		is_queued;
 
 	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
@@ -105,9 +105,7 @@ gate_delay_call(PgAioHandle *ioh, IoTime submitted)
 	if (!is_queued)
 		return;
 
-	pgstat_report_wait_start(gate->wait_event_device);
-	(void) wait_until(io, &io->due);
-	pgstat_report_wait_start(wait_event);
+	(void) wait_until(io, &io->due, gate->wait_event_device);
 
 	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
 	gate_count_served(ioh, false);
