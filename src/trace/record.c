@@ -205,7 +205,7 @@ trace_wait_begins(PgAioHandle *ioh, uint64 generation, IoWait *wait)
 	record = trace_lock(wait->seq);
 	if (record == NULL)
 		return false;
-	wait->place = record->nkept < TRACE_MAX_WAITS ? record->nkept++ : -1;
+	wait->place = record->nwaits < TRACE_MAX_WAITS ? record->nwaits : -1;
 	record->nwaits++;
 	record->nwaits_for_handle += wants_handle;
 	if (record->owner != MyProcNumber)

@@ -63,9 +63,8 @@ typedef struct TraceRecord
 	int			executor;		/* pid; 0: the kernel */
 	int			completer;		/* pid */
 
-	int			nwaits;
+	int			nwaits;			/* the first ones are in waits[] */
 	int			nwaits_for_handle;
-	int			nkept;			/* with details, in waits[] */
 	IoTime		wait_time;		/* of all that are over */
 	TraceWait	waits[TRACE_MAX_WAITS];
 } TraceRecord;

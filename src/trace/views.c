@@ -34,8 +34,10 @@ add_waits(Row *row, const TraceRecord *record, TimestampTz clock_offset)
 	ArrayBuildState *lengths = initArrayResult(FLOAT8OID, context, false);
 	ArrayBuildState *calls = initArrayResult(TEXTOID, context, false);
 
-	for (const TraceWait *wait = record->waits; wait < record->waits + record->nkept; wait++)
+	for (int i = 0; i < Min(record->nwaits, TRACE_MAX_WAITS); i++)
 	{
+		const TraceWait *wait = &record->waits[i];
+
 		accumArrayResult(pids, Int32GetDatum(wait->pid), false, INT4OID, context);
 		accumArrayResult(starts, TimestampTzGetDatum(clock_offset + wait->start / 1000), false, TIMESTAMPTZOID, context);
 		accumArrayResult(lengths, Float8GetDatum((double) wait->length / NS_PER_MS), wait->length < 0, FLOAT8OID, context);
