@@ -131,7 +131,6 @@ extern const Unavailable *filters_unavailable[FILTER_KINDS];
 
 /* table.c: for carriers */
 extern const FilterHandler *filters_handler;	/* NULL: there is no gate */
-extern LWLock *filters_lock(void);
 extern uint32 filters_ops(void);
 extern void filters_effect_on(PgAioHandle *ioh, FilterEffect *effect);
 extern void filters_count_bypass(FilterKind kind, PgAioHandle *ioh, FilterBypass reason);

@@ -83,12 +83,6 @@ filters_init(void)
 	subsystem_register(&filters_subsystem);
 }
 
-LWLock *
-filters_lock(void)
-{
-	return table->lock;
-}
-
 /*
  * Raises an error unless a superuser calls and filters of this kind can be carried
  * out.

@@ -212,7 +212,7 @@ extern const FilterHandler gate_handler;
 extern void gate_start_hold(GateIo *io, const Filter *filter, IoTime now);
 extern void gate_claim(PgAioHandle *ioh, GateIo *io);
 extern void gate_complete(PgAioHandle *ioh, IoTime not_before);
-extern PgAioHandle *gate_claim_released(IoTime now);
+extern void gate_perform_released(IoTime now);
 extern void gate_close(void);
 extern void gate_lose_calls(void);
 

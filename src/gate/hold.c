@@ -83,8 +83,8 @@ release(GateIo *io, bool wake, GatePerformer by)
  * Claims a held read that has been released or, by this time, held for too long; NULL:
  * there is none.  Reads into local memory only their owner can perform.
  */
-PgAioHandle *
-gate_claim_released(IoTime now)
+static PgAioHandle *
+claim_released(IoTime now)
 {
 	PgAioHandle *claimed = NULL;
 	GatePerformer performer = gate->worker == MyProcNumber ? BY_WORKER : BY_ANYBODY;
@@ -120,12 +120,13 @@ gate_lose_calls(void)
 	}
 }
 
-static void
-perform_released(void)
+/* Performs all that has been released or, by this time, held for too long. */
+void
+gate_perform_released(IoTime now)
 {
 	PgAioHandle *ioh;
 
-	while ((ioh = gate_claim_released(0)) != NULL)
+	while ((ioh = claim_released(now)) != NULL)
 		gate_complete(ioh, 0);
 }
 
@@ -138,9 +139,6 @@ perform_released(void)
 static void
 filters_changed(int exiting)
 {
-	if (gate == NULL)
-		return;
-
 	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
 	foreach_held(io)
 	{
@@ -155,7 +153,7 @@ filters_changed(int exiting)
 
 	gate_wake_worker();
 	if (exiting == 0)
-		perform_released();
+		gate_perform_released(0);
 }
 
 /*
@@ -291,7 +289,7 @@ io_release_all(PG_FUNCTION_ARGS)
 		released++;
 	}
 	LWLockRelease(gate->lock);
-	perform_released();
+	gate_perform_released(0);
 
 	PG_RETURN_INT32(released);
 }

@@ -41,7 +41,7 @@ gate_init_state(uint32 nhandles, LWLock *lock pg_attribute_unused())
 	char	   *space = (char *) gate + MAXALIGN(sizeof(GateState));
 
 	/* of filters, too: what a filter does is looked up under it */
-	gate->lock = filters_lock();
+	gate->lock = &GetNamedLWLockTranche(filters_subsystem.memory)->lock;
 	gate->worker = INVALID_PROC_NUMBER;
 	/* the server's processes are forked, and have the function there as well */
 	gate->due.ph_compare = compare_due;

@@ -16,7 +16,6 @@ typedef struct HandleCopy
 {
 	int			io_id;
 	int			pid;
-	bool		held;
 	GateIo		io;
 	PgAioHandle handle;
 	const int  *waiters;
@@ -60,7 +59,6 @@ copy_handles(HandleCopy *copies, int *waiters, int max_waiters)
 		copy->pid = io_owner_pid(ioh);
 		copy->io = gate->ios[i];
 		memcpy(&copy->handle, ioh, sizeof(copy->handle));
-		copy->held = copy->io.phase == GATE_HELD && copy->io.generation == copy->handle.generation;
 		if (copy->handle.state == PGAIO_HS_IDLE)
 			continue;
 		copy->waiters = waiters;
@@ -78,21 +76,22 @@ static void
 put_handle(Row *row, HandleCopy *copy, IoTime now)
 {
 	PgAioHandle *ioh = &copy->handle;
+	bool		held = copy->io.phase == GATE_HELD && copy->io.generation == ioh->generation;
 	bool		is_call = copy->io_id >= (int) pgaio_ctl->io_handle_count;
 
 	row_set(row, "pid", Int32GetDatum(copy->pid));
 	row_set(row, "io_id", Int32GetDatum(copy->io_id));
 	row_set(row, "io_generation", Int64GetDatum(ioh->generation));
 	row_set_text(row, "state", pgaio_io_get_state_name(ioh));
-	row_set(row, "held", BoolGetDatum(copy->held));
+	row_set(row, "held", BoolGetDatum(held));
 	if (ioh->state != PGAIO_HS_HANDED_OUT && ioh->target == PGAIO_TID_SMGR)
 	{
 		row_set_text(row, "op", io_op_names(IO_OP_BIT(ioh->op)));
 		row_set(row, "off", Int64GetDatum(ioh->op_data.read.offset));
 		io_set_target(row, &ioh->target_data);
 	}
-	row_set_if(row, "filter", copy->held && !copy->io.effect.injected, Int32GetDatum(copy->io.effect.hold_filter));
-	row_set_if(row, "since", copy->held, TimestampTzGetDatum(copy->io.since));
+	row_set_if(row, "filter", held && !copy->io.effect.injected, Int32GetDatum(copy->io.effect.hold_filter));
+	row_set_if(row, "since", held, TimestampTzGetDatum(copy->io.since));
 	/* for a system call, only its own process is known to wait */
 	row_set_ints(row, "waiters", is_call ? &copy->pid : copy->waiters, is_call ? 1 : copy->nwaiters);
 	if (copy->io.phase == GATE_QUEUED && copy->io.effect.device_filter != 0 && copy->io.generation == ioh->generation)

@@ -235,7 +235,6 @@ test_aio_gate_main(Datum arg pg_attribute_unused())
 
 	for (;;)
 	{
-		PgAioHandle *ioh;
 		IoTime		started_until;
 		IoTime		next;
 
@@ -251,8 +250,7 @@ test_aio_gate_main(Datum arg pg_attribute_unused())
 			break;
 
 		started_until = buffer_io_end(0, io_now());
-		while ((ioh = gate_claim_released(io_now())) != NULL)
-			gate_complete(ioh, 0);
+		gate_perform_released(io_now());
 		if (complete_due(&next))
 			continue;
 		/* nothing is left */
