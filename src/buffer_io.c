@@ -13,7 +13,6 @@
 
 #include "pgstat.h"
 #include "tcop/utility.h"
-#include "utils/builtins.h"
 #include "utils/relfilenumbermap.h"
 #include "utils/resowner.h"
 

@@ -8,7 +8,6 @@
 
 #include "catalog/pg_type_d.h"
 #include "utils/array.h"
-#include "utils/builtins.h"
 
 PG_FUNCTION_INFO_V1(buffer_state);
 PG_FUNCTION_INFO_V1(buffers_in_progress);

@@ -9,7 +9,6 @@
 #include "filters/filters.h"
 
 #include "utils/resowner.h"
-#include "utils/wait_event.h"
 
 PG_FUNCTION_INFO_V1(evict_rel);
 PG_FUNCTION_INFO_V1(invalidate_rel_block);

@@ -3,8 +3,6 @@
  */
 #include "test_aio.h"
 
-#include "utils/builtins.h"
-
 PG_FUNCTION_INFO_V1(errno_from_string);
 
 #define NAMED(number) {#number, number}

@@ -5,7 +5,6 @@
 #include "test_aio.h"
 
 #include "pgstat.h"
-#include "utils/guc.h"
 #include "utils/memutils.h"
 #include "utils/resowner.h"
 

@@ -10,7 +10,6 @@
 #include "catalog/pg_type_d.h"
 #include "funcapi.h"
 #include "utils/array.h"
-#include "utils/builtins.h"
 #include "utils/tuplestore.h"
 
 struct Row

@@ -7,8 +7,6 @@
  */
 #include "test_aio.h"
 
-#include "utils/wait_event.h"
-
 PG_FUNCTION_INFO_V1(io_settle);
 
 /* how long to sleep between two looks: briefly at first */

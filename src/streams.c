@@ -9,7 +9,6 @@
 #include "funcapi.h"
 #include "pgstat.h"
 #include "utils/array.h"
-#include "utils/builtins.h"
 #include "utils/pgstat_internal.h"
 
 PG_FUNCTION_INFO_V1(read_stream_for_blocks);

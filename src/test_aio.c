@@ -6,8 +6,6 @@
  */
 #include "test_aio.h"
 
-#include "utils/guc.h"
-
 PG_MODULE_MAGIC_EXT(
 					.name = "test_aio",
 					.version = PG_TEST_AIO_VERSION

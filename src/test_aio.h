@@ -16,7 +16,10 @@
 #include "storage/lwlock.h"
 #include "storage/proc.h"
 #include "storage/smgr.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
 #include "utils/rel.h"
+#include "utils/wait_event.h"
 
 /* server.c: the library and the server around it */
 extern const char *library_path(void);

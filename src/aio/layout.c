@@ -9,8 +9,6 @@
 #include <link.h>
 #endif
 
-#include "utils/guc.h"
-
 /* for a test to pretend otherwise */
 #ifndef PG_TEST_AIO_COMPILED_FOR
 #define PG_TEST_AIO_COMPILED_FOR PG_VERSION

@@ -6,7 +6,6 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
 #include "storage/procarray.h"
-#include "utils/builtins.h"
 #include "utils/lsyscache.h"
 
 PgAioHandle *io_calls;

@@ -7,8 +7,6 @@
  */
 #include "aio/aio.h"
 
-#include "utils/wait_event.h"
-
 const IoMethodOps *io_server_ops;
 const IoInterceptor *io_interceptor;
 const IoListener *io_listener;

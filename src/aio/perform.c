@@ -9,7 +9,6 @@
 
 #include "pgstat.h"
 #include "storage/fd.h"
-#include "utils/wait_event.h"
 
 /* the largest number that Linux uses for an errno */
 #define MAX_ERRNO 4095

@@ -7,8 +7,6 @@
  */
 #include "filters/filters.h"
 
-#include "utils/builtins.h"
-
 /* bytes of a short write; with fewer, the server would be busy for hours */
 #define MIN_WRITTEN 512
 

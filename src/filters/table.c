@@ -9,9 +9,6 @@
  */
 #include "filters/filters.h"
 
-#include "utils/guc.h"
-#include "utils/wait_event.h"
-
 typedef struct FilterTable
 {
 	LWLock	   *lock;			/* for the filters, and all that the gate has */

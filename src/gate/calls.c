@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "postmaster/interrupt.h"
-#include "utils/wait_event.h"
 
 /*
  * Returns why this process may not wait, or BYPASS_NONE.  Auxiliary processes do not reset

@@ -5,9 +5,6 @@
 
 #include <math.h>
 
-#include "utils/builtins.h"
-#include "utils/guc.h"
-
 PG_FUNCTION_INFO_V1(io_device);
 FILTERS_END_FUNCTION(io_device_end, FILTER_DEVICE)
 

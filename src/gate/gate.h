@@ -10,9 +10,9 @@
 
 #include "filters/filters.h"
 
-#include "datatype/timestamp.h"
 #include "lib/ilist.h"
 #include "lib/pairingheap.h"
+#include "utils/timestamp.h"
 
 /* how often to look whether the server stops, and how late the worker may be */
 #define LOOK_EVERY NS_PER_S

@@ -7,9 +7,6 @@
  */
 #include "gate/gate.h"
 
-#include "utils/builtins.h"
-#include "utils/timestamp.h"
-
 PG_FUNCTION_INFO_V1(io_release);
 PG_FUNCTION_INFO_V1(io_release_all);
 

@@ -7,7 +7,6 @@
 #include "gate/gate.h"
 
 #include "access/transam.h"
-#include "utils/guc.h"
 
 /* values of test_aio.gate */
 enum

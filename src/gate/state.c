@@ -9,8 +9,6 @@
 #endif
 #include <unistd.h>
 
-#include "utils/wait_event.h"
-
 GateState  *gate;
 bool		gate_sees_synchronous = false;
 

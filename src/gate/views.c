@@ -5,8 +5,6 @@
 
 #include "storage/proclist.h"
 #include "storage/spin.h"
-#include "utils/guc.h"
-#include "utils/timestamp.h"
 
 PG_FUNCTION_INFO_V1(io_handles_get);
 PG_FUNCTION_INFO_V1(io_gate_get);

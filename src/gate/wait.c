@@ -7,7 +7,6 @@
 #include "gate/gate.h"
 
 #include "access/xact.h"
-#include "utils/wait_event.h"
 
 /* What a process that waits for an intercepted read is to do next. */
 typedef enum WaitAction

@@ -10,8 +10,6 @@
  */
 #include "gate/gate.h"
 
-#include "utils/timestamp.h"
-
 PG_FUNCTION_INFO_V1(io_hold_wakeups);
 PG_FUNCTION_INFO_V1(io_wake);
 PG_FUNCTION_INFO_V1(io_held_wakeups_get);

@@ -12,7 +12,6 @@
 
 #include "postmaster/interrupt.h"
 #include "storage/waiteventset.h"
-#include "utils/guc.h"
 
 /*
  * The kernel wakes us a little late, so we ask to be woken a little early, by

@@ -4,9 +4,6 @@
  */
 #include "trace/trace.h"
 
-#include "utils/guc.h"
-#include "utils/timestamp.h"
-
 PG_FUNCTION_INFO_V1(io_trace_start);
 PG_FUNCTION_INFO_V1(io_trace_stop);
 PG_FUNCTION_INFO_V1(io_trace_reset);

@@ -10,9 +10,9 @@
 
 #include "aio/aio.h"
 
-#include "datatype/timestamp.h"
 #include "port/atomics.h"
 #include "storage/spin.h"
+#include "utils/timestamp.h"
 
 /* waits of which a record keeps the details */
 #define TRACE_MAX_WAITS 4

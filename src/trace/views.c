@@ -5,9 +5,7 @@
 
 #include "catalog/pg_type_d.h"
 #include "utils/array.h"
-#include "utils/builtins.h"
 #include "utils/memutils.h"
-#include "utils/timestamp.h"
 
 PG_FUNCTION_INFO_V1(io_trace_get);
 PG_FUNCTION_INFO_V1(io_trace_status_get);

@@ -14,7 +14,6 @@
 #include "gate/gate.h"
 #include "port/pg_iovec.h"
 #include "trace/trace.h"
-#include "utils/guc.h"
 
 #ifdef WRITES_CAN_BE_REACHED
 
