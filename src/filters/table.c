@@ -396,7 +396,9 @@ filter_of_kind(FunctionCallInfo fcinfo, FilterKind kind)
 			.maker_start = MyStartTimestamp,
 			.match = io_match_all(),
 			.times = -1,
-			.limits = {filters_hold_timeout * NS_PER_MS, uninterruptible_timeout * NS_PER_MS, io_now()},
+			.limits.longest = filters_hold_timeout * NS_PER_MS,
+			.limits.patience = uninterruptible_timeout * NS_PER_MS,
+			.limits.made = io_now(),
 	};
 }
 
