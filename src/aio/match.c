@@ -92,9 +92,7 @@ io_matches(const IoMatch *match, PgAioHandle *ioh)
 	{
 		if (ioh->op >= IO_OP_WAL_WRITE || !names_relation(match, &td->smgr.rlocator))
 			return false;
-		if (td->smgr.is_temp != (match->temp_owner != INVALID_PROC_NUMBER))
-			return false;
-		if (td->smgr.is_temp && match->temp_owner != ioh->owner_procno)
+		if (match->temp_owner != (td->smgr.is_temp ? ioh->owner_procno : INVALID_PROC_NUMBER))
 			return false;
 	}
 	if (match->relfilenumber != InvalidRelFileNumber &&
