@@ -73,8 +73,8 @@ blocks_ahead(const PgAioTargetData *target, PgAioHandle **others, int nothers)
  * IoListener.staged: begins a record if the read is to be traced.  A synchronous read
  * is executed right away, and neither submitted nor waited for.
  */
-void
-trace_staged(PgAioHandle *ioh, bool synchronous)
+static void
+staged(PgAioHandle *ioh, bool synchronous)
 {
 	TraceRecord head;
 
@@ -110,8 +110,8 @@ trace_staged(PgAioHandle *ioh, bool synchronous)
  * IoListener.submitting: records that this process submits what it has staged.  At
  * the end of the submission the reads may have completed.
  */
-void
-trace_submitting(uint16 num_staged_ios, PgAioHandle **staged_ios)
+static void
+submitting(uint16 num_staged_ios, PgAioHandle **staged_ios)
 {
 	IoTime		now;
 
@@ -188,8 +188,8 @@ stream_call(bool *wants_handle)
 }
 
 /* IoListener.wait_begins: records a wait.  Returns whether the read is traced. */
-bool
-trace_wait_begins(PgAioHandle *ioh, uint64 generation, IoWait *wait)
+static bool
+wait_begins(PgAioHandle *ioh, uint64 generation, IoWait *wait)
 {
 	TraceRecord *record = trace_lock_io(ioh, generation);
 	const char *call;
@@ -224,8 +224,8 @@ trace_wait_begins(PgAioHandle *ioh, uint64 generation, IoWait *wait)
 }
 
 /* IoListener.wait_ends: records its length, unless an error has ended it. */
-void
-trace_wait_ends(const IoWait *wait)
+static void
+wait_ends(const IoWait *wait)
 {
 	IoTime		length = io_now() - wait->start;
 	TraceRecord *record = trace_lock(wait->seq);
@@ -255,8 +255,8 @@ executor_of(PgAioHandle *ioh)
 }
 
 /* IoListener.completion_begins: md.c is the first that learns of a completion. */
-void
-trace_completion_begins(PgAioHandle *ioh, PgAioResult result)
+static void
+completion_begins(PgAioHandle *ioh, PgAioResult result)
 {
 	TraceRecord *record = trace_lock_io(ioh, ioh->generation);
 
@@ -276,8 +276,8 @@ trace_completion_begins(PgAioHandle *ioh, PgAioResult result)
  * IoListener.completion_ends: the buffer manager has looked at the pages, which settles
  * how the read has ended; for temporary tables the owner does that.
  */
-void
-trace_completion_ends(PgAioHandle *ioh, PgAioResult result)
+static void
+completion_ends(PgAioHandle *ioh, PgAioResult result)
 {
 	TraceRecord *record = trace_lock_io(ioh, ioh->generation);
 
@@ -287,3 +287,12 @@ trace_completion_ends(PgAioHandle *ioh, PgAioResult result)
 		record->status = result.status;
 	SpinLockRelease(&record->mutex);
 }
+
+const IoListener trace_listener = {
+	.staged = staged,
+	.submitting = submitting,
+	.wait_begins = wait_begins,
+	.wait_ends = wait_ends,
+	.completion_begins = completion_begins,
+	.completion_ends = completion_ends,
+};

@@ -10,21 +10,12 @@ PG_FUNCTION_INFO_V1(io_trace_reset);
 
 #define MAX_TRACE_SIZE 10000000
 
-static const IoListener listener = {
-	.staged = trace_staged,
-	.submitting = trace_submitting,
-	.wait_begins = trace_wait_begins,
-	.wait_ends = trace_wait_ends,
-	.completion_begins = trace_completion_begins,
-	.completion_ends = trace_completion_ends,
-};
-
 /* Subsystem.begin: has the I/O methods tell the trace what happens to each read. */
 static void
 begin(void)
 {
 	trace_init_calls();
-	io_install(NULL, &listener);
+	io_install(NULL, &trace_listener);
 }
 
 Subsystem	trace_subsystem = {

@@ -106,13 +106,8 @@ extern TraceRecord *trace_lock(uint64 seq);
 extern TraceRecord *trace_lock_io(PgAioHandle *ioh, uint64 generation);
 
 /* record.c */
+extern const IoListener trace_listener;
 extern void trace_init_calls(void);
-extern void trace_staged(PgAioHandle *ioh, bool synchronous);
-extern void trace_submitting(uint16 num_staged_ios, PgAioHandle **staged_ios);
-extern bool trace_wait_begins(PgAioHandle *ioh, uint64 generation, IoWait *wait);
-extern void trace_wait_ends(const IoWait *wait);
-extern void trace_completion_begins(PgAioHandle *ioh, PgAioResult result);
-extern void trace_completion_ends(PgAioHandle *ioh, PgAioResult result);
 
 /* Returns the operations that are traced.  A look without lock. */
 static inline uint32
