@@ -193,11 +193,7 @@ gate_queue_of(const GateIo *io)
 }
 
 /* intercept.c */
-extern bool gate_intercept(PgAioHandle *ioh);
-extern bool gate_has_intercepted(PgAioHandle *ioh, uint64 generation);
-extern bool gate_has_delayed(PgAioHandle *ioh);
-extern int	gate_submit(uint16 num_staged_ios, PgAioHandle **staged_ios);
-extern void gate_intercept_synchronous(PgAioHandle *ioh);
+extern const IoInterceptor gate_interceptor;
 
 /* wait.c */
 extern void gate_wait(PgAioHandle *ioh, uint64 generation);

@@ -14,7 +14,7 @@
 /* how many reads this process has intercepted and not yet submitted */
 static int	nintercepted;
 
-/* the read that gate_intercept() has last refused: it may be asked again */
+/* the read that intercept() has last refused: it may be asked again */
 static PgAioHandle *refused;
 static uint64 refused_generation;
 
@@ -41,15 +41,15 @@ reason_to_bypass(void)
 }
 
 /* IoInterceptor.has_intercepted: is the gate concerned with this use of a handle? */
-bool
-gate_has_intercepted(PgAioHandle *ioh, uint64 generation)
+static bool
+has_intercepted(PgAioHandle *ioh, uint64 generation)
 {
 	return gate_io(ioh)->generation == generation;
 }
 
 /* IoInterceptor.has_delayed: is or was a submitted read held, or on a device? */
-bool
-gate_has_delayed(PgAioHandle *ioh)
+static bool
+has_delayed(PgAioHandle *ioh)
 {
 	const FilterEffect *effect = &gate_io(ioh)->effect;
 
@@ -57,8 +57,8 @@ gate_has_delayed(PgAioHandle *ioh)
 }
 
 /* IoInterceptor.intercept: returns whether to intercept this staged read. */
-bool
-gate_intercept(PgAioHandle *ioh)
+static bool
+intercept(PgAioHandle *ioh)
 {
 	GateIo	   *io;
 	FilterEffect effect;
@@ -198,8 +198,8 @@ submit_intercepted(int nintercepted_ios, PgAioHandle **intercepted, PgAioHandle 
 }
 
 /* IoInterceptor.submit: submits intercepted reads, and others to the I/O method. */
-int
-gate_submit(uint16 num_staged_ios, PgAioHandle **staged_ios)
+static int
+submit(uint16 num_staged_ios, PgAioHandle **staged_ios)
 {
 	PgAioHandle *intercepted[PGAIO_SUBMIT_BATCH_SIZE];
 	PgAioHandle *others[PGAIO_SUBMIT_BATCH_SIZE];
@@ -213,7 +213,7 @@ gate_submit(uint16 num_staged_ios, PgAioHandle **staged_ios)
 
 	for (int i = 0; i < num_staged_ios; i++)
 	{
-		if (gate_has_intercepted(staged_ios[i], staged_ios[i]->generation))
+		if (has_intercepted(staged_ios[i], staged_ios[i]->generation))
 			intercepted[n++] = staged_ios[i];
 		else
 			others[nothers++] = staged_ios[i];
@@ -246,12 +246,12 @@ gate_submit(uint16 num_staged_ios, PgAioHandle **staged_ios)
  * reads of single blocks, for example of indexes, and with io_method=sync all
  * buffered reads.
  */
-void
-gate_intercept_synchronous(PgAioHandle *ioh)
+static void
+intercept_synchronous(PgAioHandle *ioh)
 {
 	routed_to_method = false;
 	if (!gate_sees_synchronous || !(ioh->flags & PGAIO_HF_SYNCHRONOUS) ||
-		!(gate_intercept(ioh) || routed_to_method))
+		!(intercept(ioh) || routed_to_method))
 		return;
 
 	ioh->flags &= ~PGAIO_HF_SYNCHRONOUS;
@@ -261,3 +261,12 @@ gate_intercept_synchronous(PgAioHandle *ioh)
 		batch_interrupted = true;
 	}
 }
+
+const IoInterceptor gate_interceptor = {
+	.intercept = intercept,
+	.intercept_synchronous = intercept_synchronous,
+	.has_intercepted = has_intercepted,
+	.has_delayed = has_delayed,
+	.submit = submit,
+	.wait = gate_wait,
+};

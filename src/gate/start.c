@@ -27,15 +27,6 @@ static int	gate_mode = GATE_ON;
 static bool reach_synchronous_reads = true;
 static char *hold_at_start = "none";
 
-static const IoInterceptor interceptor = {
-	.intercept = gate_intercept,
-	.intercept_synchronous = gate_intercept_synchronous,
-	.has_intercepted = gate_has_intercepted,
-	.has_delayed = gate_has_delayed,
-	.submit = gate_submit,
-	.wait = gate_wait,
-};
-
 /*
  * Subsystem.begin: has the I/O methods ask the gate about each read, and carries the
  * filters out.  The gate can hold all reads but synchronous ones, and with io_method=sync
@@ -53,7 +44,7 @@ begin(void)
 	};
 	bool		sees_none = io_method == IOMETHOD_SYNC && !gate_sees_synchronous;
 
-	io_install(&interceptor, NULL);
+	io_install(&gate_interceptor, NULL);
 	filters_handler = &gate_handler;
 	for (FilterKind kind = FILTER_HOLD; kind < FILTER_KINDS; kind++)
 	{
