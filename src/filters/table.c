@@ -100,12 +100,12 @@ filters_ops(void)
 	return table != NULL ? table->ops : 0;
 }
 
-/* Returns whether any filter is in force, of which this process then has a copy. */
-static bool
+/* Returns how many places of my_filters to look at: none if no filter is in force. */
+static int
 look_at_filters(void)
 {
 	if (filters_ops() == 0)
-		return false;
+		return 0;
 	if (my_version != table->version)
 	{
 		LWLockAcquire(table->lock, LW_SHARED);
@@ -113,7 +113,7 @@ look_at_filters(void)
 		my_version = table->version;
 		LWLockRelease(table->lock);
 	}
-	return true;
+	return MAX_FILTERS;
 }
 
 /* Counts a match.  Returns whether the filter has an effect on it. */
@@ -180,10 +180,7 @@ filters_effect_on(PgAioHandle *ioh, FilterEffect *effect)
 
 	memset(effect, 0, sizeof(*effect));
 
-	if (!look_at_filters())
-		return;
-
-	for (int i = 0; i < MAX_FILTERS; i++)
+	for (int i = 0, n = look_at_filters(); i < n; i++)
 	{
 		const Filter *filter = &my_filters[i];
 		bool		holds = filter->kind == FILTER_HOLD || filter->kind == FILTER_COMPLETION_WAIT;
@@ -255,10 +252,7 @@ filters_effect_on(PgAioHandle *ioh, FilterEffect *effect)
 void
 filters_count_bypass(FilterKind kind, PgAioHandle *ioh, FilterBypass reason)
 {
-	if (!look_at_filters())
-		return;
-
-	for (int i = 0; i < MAX_FILTERS; i++)
+	for (int i = 0, n = look_at_filters(); i < n; i++)
 	{
 		const Filter *filter = &my_filters[i];
 
@@ -293,10 +287,7 @@ filter_in_force(int id, PgAioHandle *ioh)
 const Filter *
 filters_first_match(FilterKind kind, PgAioHandle *ioh)
 {
-	if (!look_at_filters())
-		return NULL;
-
-	for (int i = 0; i < MAX_FILTERS; i++)
+	for (int i = 0, n = look_at_filters(); i < n; i++)
 		if (my_filters[i].kind == kind && io_matches(&my_filters[i].match, ioh))
 			return &my_filters[i];
 
