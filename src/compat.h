@@ -100,26 +100,18 @@ typedef IOStats StreamStats;
 #define stream_pause(stream) read_stream_pause(stream)
 #define stream_resume(stream) read_stream_resume(stream)
 #define stream_count(stream, stats) read_stream_enable_stats(stream, stats)
+#define stream_stat(stats, field) ((stats).field)
 #else
 #define read_buffers_joined(operation) ((void) (operation), false)
 #define WAITS_ARE_TOLD false
 #define read_buffers_waited(operation) (WaitReadBuffers(operation), false)
 #define STREAM_CAN_PAUSE false
 #define STREAM_COUNTS false
-typedef struct StreamStats
-{
-	int64		wait_count,
-				prefetch_count,
-				distance_sum,
-				distance_max,
-				distance_capacity,
-				io_count,
-				io_nblocks,
-				io_in_progress;
-} StreamStats;
+typedef char StreamStats;
 #define stream_pause(stream) ((void) (stream), InvalidBlockNumber)
 #define stream_resume(stream) ((void) (stream))
 #define stream_count(stream, stats) ((void) (stream), (void) (stats))
+#define stream_stat(stats, field) 0
 #endif
 
 /*

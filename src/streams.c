@@ -417,13 +417,13 @@ read_stream_run(PG_FUNCTION_ARGS)
 	row_set(row, "hits", Int64GetDatum(after.hits - before.hits));
 	row_set(row, "reads", Int64GetDatum(after.reads - before.reads));
 	row_set(row, "read_bytes", Int64GetDatum(after.read_bytes - before.read_bytes));
-	row_set_if(row, "waits", STREAM_COUNTS, Int64GetDatum(stats.wait_count));
-	row_set_if(row, "prefetch_count", STREAM_COUNTS, Int64GetDatum(stats.prefetch_count));
-	row_set_if(row, "distance_sum", STREAM_COUNTS, Int64GetDatum(stats.distance_sum));
-	row_set_if(row, "distance_max", STREAM_COUNTS, Int32GetDatum(stats.distance_max));
-	row_set_if(row, "distance_capacity", STREAM_COUNTS, Int32GetDatum(stats.distance_capacity));
-	row_set_if(row, "io_count", STREAM_COUNTS, Int64GetDatum(stats.io_count));
-	row_set_if(row, "io_nblocks", STREAM_COUNTS, Int64GetDatum(stats.io_nblocks));
-	row_set_if(row, "io_in_progress", STREAM_COUNTS, Int64GetDatum(stats.io_in_progress));
+	row_set_if(row, "waits", STREAM_COUNTS, Int64GetDatum(stream_stat(stats, wait_count)));
+	row_set_if(row, "prefetch_count", STREAM_COUNTS, Int64GetDatum(stream_stat(stats, prefetch_count)));
+	row_set_if(row, "distance_sum", STREAM_COUNTS, Int64GetDatum(stream_stat(stats, distance_sum)));
+	row_set_if(row, "distance_max", STREAM_COUNTS, Int32GetDatum(stream_stat(stats, distance_max)));
+	row_set_if(row, "distance_capacity", STREAM_COUNTS, Int32GetDatum(stream_stat(stats, distance_capacity)));
+	row_set_if(row, "io_count", STREAM_COUNTS, Int64GetDatum(stream_stat(stats, io_count)));
+	row_set_if(row, "io_nblocks", STREAM_COUNTS, Int64GetDatum(stream_stat(stats, io_nblocks)));
+	row_set_if(row, "io_in_progress", STREAM_COUNTS, Int64GetDatum(stream_stat(stats, io_in_progress)));
 	return row_result(row);
 }

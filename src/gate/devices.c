@@ -87,7 +87,7 @@ percentile(const GateQueue *queue, double share)
 	return Min(1000 * exp2(i / 8.0), queue->latency_max);
 }
 
-/* FilterHandler.show: sets the columns about a device and its queue. */
+/* FilterHandler.show_device: sets the columns about a device and its queue. */
 void
 gate_show_device(const Filter *device, Row *row)
 {
