@@ -195,17 +195,12 @@ sub reaches_wait_event ($self, $event)
 	return $waits;
 }
 
-# Test: the statement that was started blocks on this wait event.
+# Test: the statement that was started blocks on this wait event, a name or a pattern.
 sub waits_on ($self, $event, $name = undef)
 {
-	$name = "$self->{name}: " . ($name // "waits on $event");
-	my $reached = $self->{server}->poll(sub {
-		return 1 if $self->{server}->wait_event($self->pid) eq $event;
-		die "ended, with: " . ($self->{error} ? $self->{error}{all} : "\"$self->{result}\"") . "\n"
-		  if $self->has_ended;
-		return 0;
-	});
-	return ok($reached, $name) || diag($self->{server}->activity($self->pid));
+	my $reached = $self->reaches_wait_event($event);
+	die "ended, with: " . ($self->{error} ? $self->{error}{all} : "\"$self->{result}\"") . "\n" if !$reached && $self->has_ended;
+	return ok($reached, "$self->{name}: " . ($name // "waits on $event")) || diag($self->{server}->activity($self->pid));
 }
 
 # Starts a statement.  Test: it blocks on this wait event.

@@ -53,11 +53,10 @@ for_each_io_method('io_uring; long: all', sub {
 			$owner->sql('SELECT batch_start(), batch_end()');
 			$aio->evict($t);
 			$aio->sql('SELECT pg_advisory_lock(5)');
-			$owner->starts("SELECT batch_start(), (SELECT sum(nblocks) FROM start_read_buffers('$t', 5, 1)), pg_advisory_lock(5), pg_advisory_unlock(5), batch_end()");
-			$owner->waits_on('advisory');
+			$owner->waits("SELECT batch_start(), (SELECT sum(nblocks) FROM start_read_buffers('$t', 5, 1)), pg_advisory_lock(5), pg_advisory_unlock(5), batch_end()", 'advisory');
 			$aio->gives("SELECT count(*) FROM pg_aios WHERE pid = ${\$owner->pid} AND state = 'STAGED'", 1, 'the read is staged');
 			# a fix under discussion has a wait event of its own
-			ok($waiter->starts("SELECT count(*) FROM read_buffers('$t', 5, 1)")->reaches_wait_event(qr/^AioIo(?:Completion|Submit)$/), 'the waiter waits for the read');
+			$waiter->waits("SELECT count(*) FROM read_buffers('$t', 5, 1)", qr/^AioIo(?:Completion|Submit)$/, 'waits for the read');
 			$aio->sql('SELECT pg_advisory_unlock(5)');
 			$owner->ends('submits the read');
 			waits_for_idle_owner($aio, $t, 'AioIoCompletion', expects_hang($aio, 'io_uring-wait-hang'));

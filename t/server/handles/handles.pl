@@ -229,7 +229,7 @@ with_each_io_method('worker; long: all', sub {
 		my ($alice, $t) = stage($aio, then => [ 'SELECT batch_end()', "SELECT read_rel_block_ll('scenario.t', 0, 2)" ]);
 		$bob->starts(sprintf $both, $t);
 		# servers with the fix of doc/reports.md#io_uring-wait-hang wait for the submission first
-		ok($bob->reaches_wait_event(qr/^AioIo(?:Completion|Submit)$/), 'bob waits') if !$sync;
+		$bob->waits_on(qr/^AioIo(?:Completion|Submit)$/, 'waits') if !$sync;
 		$aio->resume;
 		$bob->returns(2, 'gets it');
 		$alice->wait_for_end->sql('COMMIT');
@@ -244,38 +244,21 @@ with_each_io_method('worker; long: all', sub {
 
 # A session in batch mode submits its staged reads before it waits for another session, so that two sessions cannot
 # wait for each other (ReadBuffersCanStartIO in 18, StartSharedBufferIO in 19, pgaio_io_wait_for_free).
-
-# Alice stages a read of blocks 0 and 1 and then reads other blocks.
-sub stage_and_want ($alice, $t, $want)
-{
-	return $alice->starts('SELECT batch_start()::text UNION ALL'
-		  . " SELECT read_rel_block_ll('$t', 0, nblocks => 2, wait_complete => false)::text UNION ALL"
-		  . " SELECT sum(nblocks)::text FROM $want UNION ALL SELECT batch_end()::text");
-}
-
 for_each_io_method('worker; long: all', sub {
-	$aio->scenario('a wait for the buffer I/O of another: %s', with('alice bob carol', 60, sub ($alice, $bob, $carol, $t, $want) {
+	$aio->scenario('a wait for the %s of another: %s', with('alice bob carol', 60, sub ($alice, $bob, $carol, $t, $what, $want) {
 		$aio->evict($t, $alice);
-		my $b = starts_io($bob, $t, 5);
-		stage_and_want($alice, $t, sprintf $want, $t);
-		$alice->waits_on('BufferIo');
+		my $b = $what eq 'buffer I/O' ? starts_io($bob, $t, 5) : undef;
+		$aio->read_at_completion_wait($bob, "SELECT read_rel_block_ll('$t', 5)", pid => $bob->pid) if !$b;
+		$alice->starts('SELECT batch_start()::text UNION ALL'
+			  . " SELECT read_rel_block_ll('$t', 0, nblocks => 2, wait_complete => false)::text UNION ALL"
+			  . " SELECT sum(nblocks)::text FROM read_buffers('$t', $want) UNION ALL SELECT batch_end()::text");
+		$alice->waits_on($b ? 'BufferIo' : 'AioIoCompletion');
 		is(handles($aio, $alice, 'DEFINED', 'STAGED'), 0, 'she has submitted before she waits');
 		$carol->gives(sprintf($both, $t), 2, 'so that no session waits for her');
-		$bob->sql("SELECT buffer_call_terminate_io($b, true, false, true, true)");
+		$b ? $bob->sql("SELECT buffer_call_terminate_io($b, true, false, true, true)") : $aio->completion_continue;
 		$alice->returns(qr/^\n\n[13]\n$/, 'goes on');
-	}), each => [ "read_buffers('%s', 5, 1)", "read_buffers('%s', 4, 3)" ]);
-
-	$aio->scenario('a wait for the read of another: %s', with('alice bob carol', 60, sub ($alice, $bob, $carol, $t, $want) {
-		$aio->evict($t, $alice);
-		$aio->read_at_completion_wait($bob, "SELECT read_rel_block_ll('$t', 5)", pid => $bob->pid);
-		stage_and_want($alice, $t, sprintf $want, $t);
-		$alice->waits_on('AioIoCompletion');
-		is(handles($aio, $alice, 'DEFINED', 'STAGED'), 0, 'she has submitted before she waits');
-		$carol->gives(sprintf($both, $t), 2, 'so that no session waits for her');
-		$aio->completion_continue;
-		$alice->returns(qr/^\n\n[13]\n$/, 'goes on');
-		$bob->returns('', 'goes on, too');
-	}), each => [ "read_buffers('%s', 5, 1)", "read_buffers('%s', 4, 3)" ], skip => $aio->no_faults);
+		$bob->ends('goes on, too');
+	}), each => [ combined([ 'buffer I/O', 'read' ], [ '5, 1', '4, 3' ]) ], skip => sub ($what, $) { $what eq 'read' ? $aio->no_faults : undef });
 
 	# each has staged what the other wants
 	$aio->scenario('two batches that cross', with('alice bob', 60, sub ($alice, $bob, $t) {

@@ -115,9 +115,8 @@ with_each_io_method('io_uring; long: all', sub {
 		my $pages = $aio->sql("SELECT pg_relation_size('scenario.g_i') / 8192");
 		$aio->sql("SELECT evict_rel('scenario.g_i')");
 		$bob->sql("SELECT read_rel_block_ll('scenario.g_i', 0, nblocks => $pages - 1)");
-		$aio->completion_wait(relation => 'scenario.g_i', blockno => $pages - 1, pid => $alice->pid);
-		$alice->starts("VACUUM (INDEX_CLEANUP on, TRUNCATE off) $t");
-		$aio->at_completion_wait(1, 'it has come to the last page');
+		# it has come to the last page
+		$aio->read_at_completion_wait($alice, "VACUUM (INDEX_CLEANUP on, TRUNCATE off) $t", relation => 'scenario.g_i', blockno => $pages - 1, pid => $alice->pid);
 		# not into the last page, which has the largest keys
 		$bob->sql("INSERT INTO $t SELECT i FROM generate_series(1, 4000) i WHERE i % 10 <> 0");
 		$aio->gives("SELECT pg_relation_size('scenario.g_i') / 8192 > 2 * $pages", 't', 'the index has more pages now');

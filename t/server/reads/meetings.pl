@@ -38,8 +38,7 @@ with_each_io_method('io_uring; long: all', sub {
 		$aio->sessions('alice')->returns('', 'succeeds');
 	}), each => [ [ '2,3,4,5', $aio->method eq 'sync' ? 2 : 1 ], [ '4,9,0', 1 ] ], skip => $aio->no_faults);
 
-	$aio->scenario('the other fails', with('', 10, sub ($t) {
-		my $alice = $aio->sessions('alice');
+	$aio->scenario('the other fails', with('alice', 10, sub ($alice, $t) {
 		$aio->short_read_attach('EIO', pid => $alice->pid);
 		# after its wait 18 starts again, 19 only for the block that it has joined
 		is(meet($aio, $t, '2,3,4,5'), $aio->method eq 'sync' || !$joins ? '2/32768/0' : '3/32768/0',
@@ -48,8 +47,7 @@ with_each_io_method('io_uring; long: all', sub {
 		$aio->short_read_detach;
 	}), skip => $aio->no_faults, log => qr/LOG:  could not read blocks 3\.\.4/);
 
-	$aio->scenario('the other reads one of two blocks only', with('', 10, sub ($t) {
-		my $alice = $aio->sessions('alice');
+	$aio->scenario('the other reads one of two blocks only', with('alice', 10, sub ($alice, $t) {
 		$aio->short_read_attach(8192, pid => $alice->pid);
 		is(meet($aio, $t, '3,4'), '1/8192/1', 'gets one and reads the other');
 		$alice->returns('', 'ends');
@@ -59,10 +57,8 @@ with_each_io_method('io_uring; long: all', sub {
 
 	$aio->scenario('the other is cancelled', with('', 10, sub ($t) {
 		my $io = meet($aio, $t, '2,3,4,5', sub ($alice, $) {
-			$aio->sql('SELECT pg_cancel_backend(' . $alice->pid . ')');
 			# a session that completes its read itself is cancelled afterwards
-			return if $aio->method ne 'worker';
-			$alice->raises('57014', qr/canceling statement due to user request/, 'is cancelled');
+			$aio->method eq 'worker' ? $aio->cancels($alice) : $aio->sql("SELECT pg_cancel_backend(${\$alice->pid})");
 		});
 		is($io, '2/16384/' . ($aio->method eq 'sync' ? 2 : 1), 'gets the blocks of the other\'s read');
 		$aio->sessions('alice')->wait_for_end;
@@ -152,9 +148,8 @@ with_each_io_method('io_uring; long: all', sub {
 		$aio->end_session($owner);
 	}), leaves => 'nothing', skip => $aio->method eq 'sync' ? 'with sync a read has ended when it is started' : $aio->no_faults);
 
-	$aio->scenario('their owner performs them and others wait', sub {
+	$aio->scenario('their owner performs them and others wait', with('', 60, sub ($t) {
 		my @sessions = $aio->sessions(qw(alice bob carol));
-		my $t = $aio->table('t', 60);
 		for my $session (@sessions)
 		{
 			# no read-ahead; nothing can hold such a read while others find it, so there are many
@@ -163,7 +158,7 @@ with_each_io_method('io_uring; long: all', sub {
 				  . " FROM (SELECT i, evict_rel('$t') FROM generate_series(1, 15) i OFFSET 0) e");
 		}
 		$_->returns(900, 'gets every block') for @sessions;
-	}, leaves => 'nothing');
+	}), leaves => 'nothing');
 
 	$aio->scenario('several operations', with_kind('alice', 20, sub ($alice, $t, $) {
 		$alice->sql('SET io_combine_limit = 4');
@@ -196,8 +191,7 @@ with_each_io_method('io_uring; long: all', sub {
 		$aio->gives("SELECT count(*) FROM pg_aios WHERE pid = ${\$alice->pid}", 1, 'its read is in progress');
 		$bob->starts("SELECT count(*) FROM read_buffers('$t', 3, 1)");
 		# alice does not reap her ring; bob reaps it and is held at the completion
-		my $waits = $aio->poll(sub { $aio->wait_event($bob->pid) =~ /^(?:AioIoCompletion|completion_wait)$/ }, 10);
-		ok($waits, 'another session waits') || diag($aio->activity($bob->pid));
+		$bob->waits_on(qr/^(?:AioIoCompletion|completion_wait)$/, 'another session waits');
 		$aio->completion_continue;
 		$bob->returns('1', 'gets the block');
 	}), skip => $aio->no_faults // ($aio->method eq 'io_uring' ? undef : 'with this method the hold stops a worker or the session itself'));

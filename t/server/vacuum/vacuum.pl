@@ -76,8 +76,7 @@ with_each_io_method('io_uring; long: all', sub {
 		my $report = vacuum($alice, 'TRUNCATE off', $t);
 		is(reported($report, qr/tuples missed: (\d+) dead from 1 pages not removed due to cleanup lock contention/), 1, 'VACUUM leaves the row');
 		$alice->notices;
-		$alice->starts("VACUUM (FREEZE, TRUNCATE off, VERBOSE) $t");
-		ok($alice->reaches_wait_event(qr/^Buffer(?:Pin|Cleanup)$/), 'VACUUM (FREEZE) waits for the pin') || diag($aio->activity($alice->pid));
+		$alice->waits("VACUUM (FREEZE, TRUNCATE off, VERBOSE) $t", qr/^Buffer(?:Pin|Cleanup)$/, 'VACUUM (FREEZE) waits for the pin');
 		$bob->gives('FETCH ALL FROM c', join("\n", 17 .. 59), 'the cursor goes on');
 		$bob->sql('COMMIT');
 		$alice->ends('VACUUM (FREEZE)');

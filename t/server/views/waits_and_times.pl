@@ -4,14 +4,9 @@ use TestAio;
 # The wait events of sessions that wait for a read, their own or another session's, and none once the wait is over.
 with_each_io_method('io_uring; long: all', sub {
 	$aio->scenario('a read that is held', with('alice bob', 40, sub ($alice, $bob, $t) {
-		$aio->evict($t);
 		$aio->completion_wait(relation => $t);
-		$alice->starts("SELECT count(*) FROM $t");
-		ok($alice->reaches_wait_event(qr/^(?:AioIoCompletion|AioIoUringExecution|completion_wait|IoGateHeld)$/), 'a session waits for its read')
-		  || diag($aio->activity($alice->pid));
-		$bob->starts("SELECT count(*) FROM read_buffers('$t', 0, 1)");
-		ok($bob->reaches_wait_event(qr/^(?:AioIoCompletion|AioUringCompletion|AioIoUringExecution|IoGateHeld)$/), 'another session waits for that read')
-		  || diag($aio->activity($bob->pid));
+		$alice->waits("SELECT count(*) FROM $t", qr/^(?:AioIoCompletion|AioIoUringExecution|completion_wait|IoGateHeld)$/, 'waits for its read');
+		$bob->waits("SELECT count(*) FROM read_buffers('$t', 0, 1)", qr/^(?:AioIoCompletion|AioUringCompletion|AioIoUringExecution|IoGateHeld)$/, 'waits for that read');
 		$aio->completion_continue;
 		$alice->ends('a scan');
 		$bob->returns(1, 'the other session gets the block');
@@ -22,9 +17,7 @@ with_each_io_method('io_uring; long: all', sub {
 	$aio->scenario('a lock on a buffer', with('alice bob carol', sub ($alice, $bob, $carol) {
 		$aio->sql('CREATE TABLE scenario.l (n int); CREATE INDEX l_n ON scenario.l (n); INSERT INTO scenario.l SELECT i * 1000 FROM generate_series(1, 2000) i; CHECKPOINT');
 		$aio->sql("SELECT invalidate_rel_block('scenario.l_n', 2)");
-		$aio->completion_wait(relation => 'scenario.l_n', pid => $alice->pid);
-		$alice->starts('INSERT INTO scenario.l SELECT 50000 + i FROM generate_series(1, 300) i');
-		$aio->at_completion_wait(1, 'the read of the neighbour is held');
+		$aio->read_at_completion_wait($alice, 'INSERT INTO scenario.l SELECT 50000 + i FROM generate_series(1, 300) i', relation => 'scenario.l_n', pid => $alice->pid);
 		$bob->starts('CHECKPOINT');
 		$carol->starts('SET enable_seqscan = off; SET enable_bitmapscan = off; SELECT count(*) FROM scenario.l WHERE n = 20000');
 		my ($checkpointer) = $aio->pids_of_type('checkpointer');
