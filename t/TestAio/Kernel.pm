@@ -22,8 +22,8 @@ use POSIX ();
 use PostgreSQL::Test::Utils qw(slurp_file);
 use Test::More;
 
-our @EXPORT = (qw(kernel_version directory_that_reads_at_once descriptors title start_program while_stopped while_still),
-	qw(no_strace watch unwatch system_calls written_by blocks_of while_stopped_in wait_event_at while_interrupted while_injected calls_of at_end_of_file raises_at_end_of_file));
+our @EXPORT = (qw(kernel_version directory_that_reads_at_once descriptors title start_program while_stopped while_still while_away),
+	qw(no_strace watch unwatch system_calls written_by_checkpoint blocks_of while_stopped_in wait_event_at while_interrupted while_injected calls_of at_end_of_file));
 
 # Returns the links /proc/PID/fd/N of a process that lead to paths that match.
 sub descriptors ($pid, $path) { return grep { (readlink($_) // '') =~ $path } glob "/proc/$pid/fd/*" }
@@ -56,15 +56,30 @@ sub while_stopped ($aio, $function = sub { })
 	return;
 }
 
-# Calls a function while a process stands still, by SIGSTOP.
-sub while_still ($pid, $function)
+# Calls a function, and then another one, even if the first one dies.
+sub _and_then ($function, $then)
 {
-	kill 'STOP', $pid;
 	my $lived = eval { $function->(); 1 };
 	my $error = $@;
-	kill 'CONT', $pid;
+	$then->();
 	die $error if !$lived;
 	return;
+}
+
+# Calls a function while processes stand still, by SIGSTOP.
+sub while_still (@pids)
+{
+	my $function = pop @pids;
+	kill 'STOP', @pids;
+	return _and_then($function, sub { kill 'CONT', @pids });
+}
+
+# Calls a function while a file is away, with a link to another one in its place if that is given.
+sub while_away ($file, $function, $instead = undef)
+{
+	rename $file, "$file.away" or die "$file: $!";
+	symlink $instead, $file or die "$file: $!" if $instead;
+	return _and_then($function, sub { rename "$file.away", $file or die "$file: $!" });
 }
 
 # Returns the version of the kernel as a number that compares: 5.012 for 5.12.
@@ -176,16 +191,16 @@ sub system_calls ($aio, $session, $table, $sql)
 	return @calls;
 }
 
-# Returns what a process does with the files of a table while a function runs, as a hash for each file:
+# Returns what the checkpointer does with the files of a table at a checkpoint, as a hash for each file:
 #	written			the blocks that it writes, in ascending order
 #	written_back	the blocks that it asks to be written back (sync_file_range), likewise
 #	requests		these requests in their order, as first block + number of blocks
 #	synced			"synced" if it syncs the file
-sub written_by ($aio, $pid, $table, $function)
+sub written_by_checkpoint ($aio, $table)
 {
 	my $file = $aio->sql("SELECT pg_relation_filepath('$table')");
 	my %done;
-	for my $line (calls_of($aio, $pid, 'pwrite64,pwritev,?sync_file_range,?sync_file_range2,fsync,fdatasync', $function))
+	for my $line (calls_of($aio, $aio->pids_of_type('checkpointer'), 'pwrite64,pwritev,?sync_file_range,?sync_file_range2,fsync,fdatasync', sub { $aio->sql('CHECKPOINT') }))
 	{
 		my ($call, $name) = $line =~ m{^(\w+)\(\d+<[^>]*/\Q$file\E((?:\.\d+)?)>} or next;
 		my $of_file = $done{$name} //= { written => {}, written_back => {}, requests => [], synced => '' };
@@ -269,17 +284,7 @@ sub at_end_of_file ($aio, $session, $table, $function)
 sub _while_strace ($pid, $file, $function, @options)
 {
 	my $tracer = _attach($pid, '-o', $file, @options) // die "strace does not attach\n";
-	my $lived = eval { $function->(); 1 };
-	my $error = $@;
-	_detach($tracer);
-	die $error if !$lived;
-	return;
-}
-
-# Test: a session's statement raises an error if its reads of a table find the end of the file.
-sub raises_at_end_of_file ($aio, $session, $table, $sql, $pattern, $name)
-{
-	return at_end_of_file($aio, $session, $table, sub { $session->fails($sql, 'XX001', $pattern, $name) });
+	return _and_then($function, sub { _detach($tracer) });
 }
 
 # Returns the blocks of the calls of one kind, in order.

@@ -29,7 +29,7 @@ use Test::More;
 
 use TestAio;
 
-our @EXPORT = qw($built $pg_config beside build_neighbours cannot_compile cannot_compile_library cannot_preload does_without holds_reads reach_all cannot_stop_workers);
+our @EXPORT = qw($built $pg_config beside cannot_build cannot_compile cannot_compile_library cannot_preload does_without holds_reads reach_all cannot_stop_workers);
 
 push @TestAio::Server::ISA, 'TestAio::Neighbours';
 
@@ -81,7 +81,7 @@ sub cannot_compile_library ($macro, %definitions)
 }
 
 # Compiles libraries of t/neighbours/, all or these.  Returns why that failed, or undef.
-sub _cannot_build (@libraries)
+sub cannot_build (@libraries)
 {
 	return cannot_compile('
 		directory=$1
@@ -90,20 +90,12 @@ sub _cannot_build (@libraries)
 		make -j4 -C "$directory" PG_CONFIG="$0" with_llvm=no "$@"', map { "$_.so" } @libraries);
 }
 
-# Compiles the libraries of t/neighbours/, or skips the whole test with the reason.
-sub build_neighbours
-{
-	my $reason = _cannot_build();
-	plan skip_all => $reason if $reason;
-	return;
-}
-
 # Compiles a library of t/neighbours/, and has all programs that are started from now on
 # load it.  Returns why that is not possible, or undef.
 sub cannot_preload ($library)
 {
 	return 'AddressSanitizer must be the first library, and LD_PRELOAD would put another one before it' if ($ENV{ASAN_OPTIONS} // '') ne '';
-	my $reason = _cannot_build($library);
+	my $reason = cannot_build($library);
 	$ENV{LD_PRELOAD} = "$built/$library.so" if !$reason;
 	return $reason;
 }
@@ -143,15 +135,26 @@ sub holds_reads ($aio)
 	return;
 }
 
-# Test: the server has no gate, for this reason, and all else works.
-sub does_without ($aio, $why, $hint)
+# Returns a call of each function of the gate, with the arguments that it must have.
+sub _calls ($aio)
 {
-	my ($alice) = $aio->sessions('alice');
-	my $t = $aio->table('t', 20);
+	return split /\n/, $aio->sql(<<'END');
+SELECT format('%s(%s)', proname, (
+	SELECT string_agg(format('%L::%s', CASE WHEN typcategory = 'A' THEN '{}' WHEN typname = 'regclass' THEN 'pg_class' ELSE '1' END, typname), ', ' ORDER BY place)
+	FROM unnest(proargtypes) WITH ORDINALITY a(type, place) JOIN pg_type t ON t.oid = type WHERE place <= pronargs - pronargdefaults))
+FROM pg_proc WHERE pronamespace = 'public'::regnamespace AND proname ~ '^io_(?!settle|trace|filters_get|gate_get|relation)'
+END
+}
+
+# Test: the server has no gate, for this reason, and all else works.
+sub does_without ($aio, $why, $hint = '')
+{
+	my ($alice, $t) = $aio->sessions_and_table('alice', 20);
 	$aio->gives('SELECT gate, worker IS NULL FROM io_gate', 'f|t', 'the server has no gate');
 	like($aio->sql('SELECT why_not FROM io_gate'), qr/^$why$/, 'io_gate tells why');
-	$alice->fails("SELECT $_", '55000', qr/The reason is that $why\.\n.*?$hint/s, $_)
-	  for "io_hold('$t')", "io_fail('$t', -5)", 'io_release_all()', "io_device(NULL, '1ms', everybody => true)";
+	my @calls = _calls($aio);
+	cmp_ok(scalar @calls, '>=', 10, 'functions of the gate');
+	$alice->fails("SELECT * FROM $_", '55000', qr/(?:there is no I\/O gate|there are no filters).*The reason is that $why\.\n.*?$hint/s, $_) for @calls;
 	$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[1, 2, 3])", 3, 'reads');
 	$alice->gives("SELECT count(*) FROM $t WHERE ctid = '(5,1)'", 1, 'reads synchronously');
 	return;
@@ -169,22 +172,12 @@ sub cannot_stop_workers
 
 END { unlink $link if $link }
 
-# Test: three tenths of a second later, by the server's own clock, the I/O workers are the same ones.
-sub workers_stay ($self, $name)
-{
-	my $before = join ',', $self->pids_of_type('io worker');
-	$self->wait_seconds(0.3);
-	return is(join(',', $self->pids_of_type('io worker')), $before, $name);
-}
-
-# Stops all I/O workers by a signal and returns their process ids.  They are idle then: one
+# Calls a function while all I/O workers stand still, by a signal.  They are idle then: one
 # that stops while it holds the lock of the queue would keep everybody from submitting reads.
-sub stop_idle_workers ($self)
+sub while_workers_are_still ($self, $function)
 {
 	$self->wait_for("SELECT bool_and(wait_event = 'IoWorkerMain') FROM pg_stat_get_activity(NULL) WHERE backend_type = 'io worker'");
-	my @workers = $self->pids_of_type('io worker');
-	kill 'STOP', @workers;
-	return @workers;
+	return while_still($self->pids_of_type('io worker'), $function);
 }
 
 # Has I/O workers stand still before they read the main fork of a table.

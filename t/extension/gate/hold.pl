@@ -32,13 +32,11 @@ with_each_io_method('sync; long: all', sub {
 		is_deeply([ grep { /$told/ } $bob->notices ], [], 'the session that releases is not told either');
 		$alice->returns('', 'reads');
 		is_deeply([ grep { /$told/ } $alice->notices ], [], 'nor the owner of a held one');
-		$_->sql('RESET client_min_messages') for $alice, $bob;
 		$aio->sql("SELECT io_hold_end(), io_device_end()");
 	}));
 
-	$aio->scenario('several at once, last first', sub {
+	$aio->scenario('several at once, last first', with('', 40, sub ($t) {
 		my ($idle, @readers) = $aio->sessions(qw(idle r0 r1 r2 r3));
-		my $t = $aio->table('t', 40);
 		$aio->io_hold($t);
 		$readers[$_]->starts("SELECT read_rel_block_ll('$t', 10 * $_, nblocks => 2)") for 0 .. 3;
 		$aio->io_held_count(4);
@@ -52,20 +50,18 @@ with_each_io_method('sync; long: all', sub {
 			$readers[$i]->returns('', 'reads');
 		}
 		$aio->io_hold_end;
-	});
+	}));
 
 	$aio->scenario('results', with('alice', 20, sub ($alice, $t) {
 		$aio->io_hold($t);
 		for my $case ([ -5, qr/blocks 3\.\.6 in file .*Input\/output error/ ], [ 0, qr/read only 0 of 32768 bytes/ ],
 			[ 8191, qr/read only 0 of 32768 bytes/ ])
 		{
-			$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
-			$aio->io_held_count(1);
+			$alice->waits("SELECT read_rel_block_ll('$t', 3, nblocks => 4)", 'IoGateHeld');
 			$aio->io_release_block(3, $case->[0]);
 			$alice->raises($case->[0] == -5 ? '58030' : 'XX001', $case->[1], "result $case->[0]");
 		}
-		$alice->starts("SELECT read_rel_block_ll('$t', 3, nblocks => 4)");
-		$aio->io_held_count(1);
+		$alice->waits("SELECT read_rel_block_ll('$t', 3, nblocks => 4)", 'IoGateHeld');
 		$aio->io_release_block(3, 16384);
 		$alice->returns('', 'result 16384');
 		$alice->warns(qr/read only 16384 of 32768 bytes/);
@@ -73,8 +69,7 @@ with_each_io_method('sync; long: all', sub {
 		$aio->io_hold_end;
 	}), log => qr/LOG:  could not read blocks/);
 
-	$aio->scenario('which reads', with('alice bob', sub ($alice, $bob) {
-		my ($t, $u) = ($aio->table('t', 20), $aio->table('u', 20));
+	$aio->scenario('which reads', with('alice bob', [ t => 20 ], [ u => 20 ], sub ($alice, $bob, $t, $u) {
 		$aio->sql("SELECT io_hold('$t', 5), io_hold('$u', pid => ${\$bob->pid}, times => 1)");
 		$alice->gives("SELECT read_rel_block_ll('$t', 6, nblocks => 4)", '', 'another block');
 		$alice->gives("SELECT read_rel_block_ll('$u', 5)", '', 'another process');
@@ -98,8 +93,7 @@ with_each_io_method('sync; long: all', sub {
 		$aio->gives("SELECT io_release(${\$alice->pid}, 0)", 'f', 'nothing is held there');
 	}));
 
-	$aio->scenario('temporary tables', with('alice', sub ($alice) {
-		my $t = $aio->table('own', 20, kind => 'TEMP', session => $alice);
+	$aio->scenario('temporary tables', with('alice', 20, kind => 'TEMP', sub ($alice, $t) {
 		for my $result ('NULL', -5)
 		{
 			$aio->read_waits_for("io_hold(pid => ${\$alice->pid}, times => 1)", $alice, "SELECT read_rel_block_ll('$t', 3, nblocks => 2)");
@@ -110,8 +104,7 @@ with_each_io_method('sync; long: all', sub {
 		}
 	}), log => qr/LOG:  could not read blocks/);
 
-	$aio->scenario('a temporary table whose owner does not wait', with('alice', sub ($alice) {
-		my $t = $aio->table('own', 20, kind => 'TEMP', session => $alice, changes => 1);
+	$aio->scenario('a temporary table whose owner does not wait', with('alice', 20, kind => 'TEMP', changes => 1, sub ($alice, $t) {
 		$alice->io_hold($t);
 		$alice->sql("SELECT read_rel_block_ll('$t', 3, wait_complete => false)");
 		$aio->io_held_count(1);
@@ -245,8 +238,7 @@ with_each_io_method('io_uring; long: all', sub {
 		$carol->sql('SELECT io_hold_end()');
 	}), log => $aio->hold_expired);
 
-	$aio->scenario('connecting while catalogs are held', with('', 2, sub ($t) {
-		my ($alice) = $aio->sessions('alice');
+	$aio->scenario('connecting while catalogs are held', with('alice', 2, sub ($alice, $t) {
 		$alice->sql('SET test_aio.hold_timeout = 100');
 		$alice->sql("SELECT io_hold(fork => NULL, times => 3, everybody => true), evict_rel('pg_amproc'), evict_rel('pg_proc'), evict_rel('pg_type')");
 		$aio->sessions('bob')->gives("SELECT count(*) FROM $t WHERE body LIKE 'x%'", 0, 'gets on after a while');
@@ -321,12 +313,11 @@ for_each_io_method('worker; long: all', sub {
 		return $filter =~ /^inj/ ? $aio->no_faults : undef;
 	});
 
-	$aio->scenario('a session that exits while another has staged a read that it would hold', sub {
-		my ($controller, $alice, $t) = $aio->sessions_and_table('controller alice', 20);
+	$aio->scenario('a session that exits while another has staged a read that it would hold', with('controller alice', 20, sub ($controller, $alice, $t) {
 		$controller->io_hold($t);
 		staged_meanwhile($aio, $alice, $t, sub { $aio->end_session($controller) });
 		$aio->gives('SELECT count(*) FROM io_held', 0, 'nothing is held');
-	});
+	}));
 
 	$aio->scenario('batch mode, and more reads than handles', with('alice', 80, sub ($alice, $t) {
 		# opens the relation, so that the batch reads no catalogs
@@ -401,16 +392,12 @@ for_each_io_method('worker; long: all', sub {
 	}, leaves => 'nothing', skip => $aio->sql("SELECT count(*) FROM pg_settings WHERE name = 'autovacuum_max_parallel_workers'") ? undef : 'autovacuum is parallel since 19');
 
 	$aio->scenario('I/O workers that stand still', with('alice bob', [ t => 4 ], [ u => 4 ], sub ($alice, $bob, $t, $u) {
-		my @workers = $aio->stop_idle_workers;
-		my $lived = eval {
+		$aio->while_workers_are_still(sub {
 			$bob->waits("SELECT read_rel_block_ll('$t', 0)", 'AioIoCompletion');
 			$aio->read_waits_for("io_hold('$u')", $alice, "SELECT read_rel_block_ll('$u', 0)");
 			$aio->end_holds;
 			$alice->returns('', 'a held read needs none');
-			1;
-		};
-		kill 'CONT', @workers;
-		$lived or die $@;
+		});
 		$bob->returns('', 'the other one does');
 	}), skip => $aio->method eq 'worker' ? only_long() : 'needs I/O workers');
 }, needs => 'gate');

@@ -3,31 +3,10 @@
 use TestAio;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
-
-# Returns a call of each function of the gate, with the arguments that it must have.
-sub calls ($aio)
-{
-	return split /\n/, $aio->sql(<<'END');
-SELECT format('%s(%s)', proname, (
-	SELECT string_agg(format('%L::%s', CASE WHEN typcategory = 'A' THEN '{}' WHEN typname = 'regclass' THEN 'pg_class' ELSE '1' END, typname), ', ' ORDER BY place)
-	FROM unnest(proargtypes) WITH ORDINALITY a(type, place) JOIN pg_type t ON t.oid = type WHERE place <= pronargs - pronargdefaults))
-FROM pg_proc WHERE pronamespace = 'public'::regnamespace AND proname ~ '^io_(?!settle|trace|filters_get|gate_get|relation)'
-END
-}
-
-sub refuses ($aio, $why)
-{
-	my ($alice, $t) = $aio->sessions_and_table('alice', 20);
-	$aio->gives('SELECT gate, why_not, worker IS NULL FROM io_gate', "f|$why|t", 'io_gate tells why');
-	my @calls = calls($aio);
-	cmp_ok(scalar @calls, '>=', 10, 'functions of the gate');
-	$alice->fails("SELECT * FROM $_", '55000', qr/(?:there is no I\/O gate|there are no filters).*The reason is that \Q$why/s, $_) for @calls;
-	$alice->gives("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[1, 2, 3])", 3, 'everything else works');
-	return;
-}
+use TestAio::Neighbours;
 
 with_each_io_method('long: sync', sub {
-	$aio->scenario('switched off', sub { refuses($aio, '"test_aio.gate" is off') });
+	$aio->scenario('switched off', sub { does_without($aio, '"test_aio\.gate" is off') });
 }, leaves => 'nothing', suffix => 'off', conf => { 'test_aio.gate' => 'off' });
 
 with_each_io_method('worker', sub {
@@ -37,7 +16,7 @@ with_each_io_method('worker', sub {
 		$aio->end_session($alice);
 	}), log => qr/WARNING:  open AIO batch/);
 
-	$aio->scenario('not preloaded', sub { refuses($aio, 'test_aio was not preloaded') });
+	$aio->scenario('not preloaded', sub { does_without($aio, 'test_aio was not preloaded') });
 }, leaves => 'nothing', suffix => 'unloaded', conf => { shared_preload_libraries => '' });
 
 # a server without background workers
@@ -62,8 +41,7 @@ with_each_io_method('long: worker', sub {
 		$alice->sql("SET test_aio.hold_timeout = '10min'");
 		$alice->read_waits_for("io_hold('$t')", $bob, "SELECT read_rel_block_ll('$t', 3)");
 		ok($aio->smart_stop(sub { $bob->returns('', 'reads') }), 'stops');
-		$aio->launch->wait_until_ready;
-		$aio->wait_for_connections;
+		$aio->start_with_sessions;
 	}), dies => 1);
 }, leaves => 'nothing', suffix => 'alone', needs => 'gate', conf => { max_worker_processes => 0, 'test_aio.reach_synchronous_reads' => 'off' });
 

@@ -5,7 +5,7 @@ for_each_io_method('worker; long: all', sub {
 	# the WAL has the init fork, and not the rollback; the file of the table is still there
 	$aio->scenario('a crash before a rollback is in the WAL', with('alice bob', sub ($alice, $bob) {
 		my ($size, $file) = $aio->log_size;
-		while_still(($aio->pids_of_type('walwriter'))[0], sub {
+		while_still($aio->pids_of_type('walwriter'), sub {
 			$alice->sql('BEGIN; CREATE UNLOGGED TABLE scenario.u (n int)');
 			$file = $aio->node->data_dir . '/' . $alice->sql("SELECT pg_relation_filepath('scenario.u')");
 			$bob->sql("SELECT pg_logical_emit_message(true, '', '')");
@@ -23,16 +23,12 @@ for_each_io_method('worker; long: all', sub {
 
 	# a scan wants blocks 1 and 2 at once, reads block 1 alone, and pauses at block 0 until the read of block 2 has ended
 	$aio->scenario('a block whose read another session has begun', with('alice bob', 5, sub ($alice, $bob, $t) {
-		$alice->sql('SET max_parallel_workers_per_gather = 0');
 		my $scan = "EXPLAIN (ANALYZE, BUFFERS, COSTS off, TIMING off, SUMMARY off) SELECT FROM $t WHERE CASE blk WHEN 0 THEN pg_advisory_lock_shared(5) IS NOT NULL ELSE true END";
 		$alice->sql("$scan; SELECT pg_advisory_unlock_shared(5)");
 		$aio->evict($t);
-		$aio->completion_wait(relation => $t, blockno => 2);
-		$bob->starts("SELECT count(*) FROM read_buffers('$t', 2, 1)");
-		$aio->at_completion_wait(1);
+		$aio->read_at_completion_wait($bob, "SELECT count(*) FROM read_buffers('$t', 2, 1)", relation => $t, blockno => 2);
 		$aio->sql('SELECT pg_advisory_lock(5)');
-		$alice->starts($scan);
-		$alice->waits_on('advisory');
+		$alice->waits($scan, 'advisory');
 		$aio->completion_continue;
 		$bob->returns(1, 'block 2');
 		$aio->sql('SELECT pg_advisory_unlock(5)');

@@ -59,13 +59,8 @@ sub slow_read ($aio, $reader, $t, $cursor, $block)
 # Test: a cursor fails in this way while the table's file is away, with or without another file in its place.
 sub fails_without_file ($aio, $session, $t, $cursor, $instead, @fails)
 {
-	my $file = $aio->file_of($t);
-	rename $file, "$file.away" or die "$file: $!";
-	symlink $instead, $file or die "$file: $!" if $instead;
 	$session->sql('SAVEPOINT s');
-	$session->fails("MOVE ALL FROM $cursor", @fails);
-	unlink $file if $instead;
-	rename "$file.away", $file or die "$file: $!";
+	while_away($aio->file_of($t), sub { $session->fails("MOVE ALL FROM $cursor", @fails) }, $instead);
 	$session->sql('ROLLBACK TO s');
 	return;
 }
@@ -177,10 +172,9 @@ for_each_io_method('worker; long: all', sub {
 	$aio->scenario('a full queue to the checkpointer', with('alice', sub ($alice) {
 		$aio->sql('CHECKPOINT');
 		my $tables = join ', ', map { "scenario.q$_" } 1 .. 150;
-		while_still(($aio->pids_of_type('checkpointer'))[0], sub {
+		while_still($aio->pids_of_type('checkpointer'), sub {
 			$alice->sql("CREATE TABLE $_ ()") for split /, /, $tables;
-			$alice->starts("DROP TABLE $tables");
-			$alice->waits_on('RegisterSyncRequest');
+			$alice->waits("DROP TABLE $tables", 'RegisterSyncRequest');
 		});
 		$alice->ends;
 		$aio->sql('CHECKPOINT');

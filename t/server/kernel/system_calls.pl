@@ -99,12 +99,12 @@ with_each_io_method('sync; long: all', sub {
 
 	# nothing shortens a file between pg_prewarm()'s look at its size and the read
 	$aio->scenario('a file that ends early', with('alice', 40, sub ($alice, $t) {
-		$aio->evict($t);
-		raises_at_end_of_file($aio, $alice, $t, "SELECT pg_prewarm('$t', 'read', 'main', 7, 20)", qr/could not read blocks 7\.\.\d+ in file "[^"]*": read only 0 of \d{4,} bytes/, 'pg_prewarm, read');
+		my $read = "SELECT pg_prewarm('$t', 'read', 'main', 7, 20)";
+		at_end_of_file($aio, $alice, $t, sub { $alice->fails($read, 'XX001', qr/could not read blocks 7\.\.\d+ in file "[^"]*": read only 0 of \d{4,} bytes/, 'pg_prewarm, read') });
 		SKIP: {
 			skip 'zero_damaged_pages is an assertion that fails in mdreadv()', 1 if $aio->has_assertions;
 			$alice->sql('SET zero_damaged_pages = on');
-			at_end_of_file($aio, $alice, $t, sub { $alice->gives("SELECT pg_prewarm('$t', 'read', 'main', 7, 20)", 14, 'with zero_damaged_pages, there are pages of zeros instead') });
+			at_end_of_file($aio, $alice, $t, sub { $alice->gives($read, 14, 'with zero_damaged_pages, there are pages of zeros instead') });
 		}
 	}), skip => $skip // ($aio->repeats ? 'the same with each io_method' : undef));
 
@@ -248,7 +248,6 @@ for_each_io_method('worker; long: all', sub {
 	}), each => [ '', 'TEMP' ], skip => $unable // $aio->no_faults);
 
 	$aio->scenario('reads', with_kind('alice', 120, sub ($alice, $t, $kind) {
-		$aio->evict($t, $alice);
 		is($aio->io_during($alice, $kind eq 'TEMP' ? 'temp relation/normal' : 'relation/normal', sub {
 			$alice->gives("SELECT count(*), sum(blocknum) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 119)))", '120|7140', 'stream');
 		}), '8/' . 120 * 8192, 'reads of 16 blocks, and bytes');

@@ -145,12 +145,11 @@ with_each_io_method('worker; long: all', sub {
 
 	# AbortBufferIO() ends the I/O of the blocks
 	$aio->scenario('the file is gone when a read is to start', with('alice bob', [ t => 20 ], [ u => 4 ], sub ($alice, $bob, $t, $u) {
-		my $file = $aio->file_of($t);
 		$alice->sql("SET effective_io_concurrency = 0; BEGIN; DECLARE c CURSOR FOR SELECT blk FROM $t; FETCH 1 FROM c");
-		rename $file, "$file.away" or die "$file: $!";
-		$alice->sql("SELECT read_rel_block_ll('$u', 0, smgrreleaseall => true)");
-		$alice->fails('MOVE ALL FROM c', '58P01', qr/could not open file/, 'fails');
-		rename "$file.away", $file or die "$file: $!";
+		while_away($aio->file_of($t), sub {
+			$alice->sql("SELECT read_rel_block_ll('$u', 0, smgrreleaseall => true)");
+			$alice->fails('MOVE ALL FROM c', '58P01', qr/could not open file/, 'fails');
+		});
 		$bob->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 20)", 20, 'another reads them');
 		$alice->sql('ROLLBACK');
 	}), leaves => 'nothing');

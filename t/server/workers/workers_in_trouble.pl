@@ -44,13 +44,10 @@ with_each_io_method('worker', sub {
 
 	# the kernel's own error, not an injected one
 	$aio->scenario('a file that a worker cannot read', with('alice', 10, sub ($alice, $t) {
-		my $file = $aio->file_of($t);
 		# alice opens the file and keeps it open
 		$alice->sql("SELECT count(*) FROM read_stream_for_blocks('$t', '{}')");
-		rename $file, "$file.away" or die "rename: $!";
-		symlink UNREADABLE, $file or die "symlink: $!";
-		$alice->fails("SELECT read_rel_block_ll('$t', 3, nblocks => 2)", 'XX000', qr/could not read blocks 3\.\.4 in file "base\S+": Invalid argument/, 'fails');
-		rename "$file.away", $file or die "rename: $!";
+		my $fails = sub { $alice->fails("SELECT read_rel_block_ll('$t', 3, nblocks => 2)", 'XX000', qr/could not read blocks 3\.\.4 in file "base\S+": Invalid argument/, 'fails') };
+		while_away($aio->file_of($t), $fails, UNREADABLE);
 		# the old ones keep the other file open
 		my @before = $aio->pids_of_type('io worker');
 		kill 'INT', @before;
@@ -129,10 +126,10 @@ for_each_io_method('worker', sub {
 	}));
 
 	$aio->scenario('a cancelled owner, and stopped workers', with('alice', 60, sub ($alice, $t) {
-		my @workers = $aio->stop_idle_workers;
-		$alice->waits("SELECT count(*) FROM $t", 'AioIoCompletion');
-		$aio->cancels($alice);
-		kill 'CONT', @workers;
+		$aio->while_workers_are_still(sub {
+			$alice->waits("SELECT count(*) FROM $t", 'AioIoCompletion');
+			$aio->cancels($alice);
+		});
 	}));
 
 	# each worker has settings of its own
@@ -157,4 +154,4 @@ for_each_io_method('worker', sub {
 		$aio->sql("SELECT modify_rel_block('$t', 7, zero => true)");
 		$aio->is_as_written($t, except => 'block 7 has no row');
 	}), log => [ qr/io worker LOG:  (?:page verification failed|invalid page in block 7)/, qr/alice ERROR:  invalid page in block 7/ ]);
-}, workers => $count);
+}, conf => { map { $_ => $count } TestAio::Server->major < 19 ? 'io_workers' : qw(io_min_workers io_max_workers) });

@@ -2,13 +2,13 @@
 use TestAio;
 use Time::HiRes qw(stat);
 
-# Has the checkpointer log the files that it syncs.  Returns the size of the log then.
+# Has the checkpointer log the files that it syncs.
 sub tells_of_syncs ($aio)
 {
 	my $size = $aio->log_size;
 	$aio->alter_system(log_min_messages => 'debug1');
 	$aio->poll(sub { $aio->sql('CHECKPOINT'); $aio->log_text($size) =~ /checkpointer DEBUG:/ }) or fail('the checkpointer knows the setting');
-	return $aio->log_size;
+	return;
 }
 
 # The files of relations, and what tells that one has changed.
@@ -64,12 +64,9 @@ for_each_io_method('io_uring; long: all', sub {
 	}), each => [ 0, 1 ], skip => $aio->no_faults);
 
 	$aio->scenario('a checkpoint that fails', with('alice', 10, changes => 1, sub ($alice, $t) {
-		my $file = $aio->file_of($t);
 		$aio->warm($t);
 		$aio->sql("DELETE FROM $t WHERE blk = 1");
-		rename $file, "$file.away" or die "cannot rename $file: $!\n";
-		$alice->fails('CHECKPOINT', 'XX000', qr/checkpoint request failed/, 'the session that asked is told');
-		rename "$file.away", $file or die "cannot rename $file.away: $!\n";
+		while_away($aio->file_of($t), sub { $alice->fails('CHECKPOINT', 'XX000', qr/checkpoint request failed/, 'the session that asked is told') });
 		$alice->sql('CHECKPOINT');
 		$aio->sql("SELECT invalidate_rel_block('$t', 1)");
 		$aio->gives("SELECT count(*), count(*) FILTER (WHERE blk = 1) FROM $t", '9|0', 'the next one writes what is left');
@@ -120,10 +117,10 @@ for_each_io_method('io_uring; long: all', sub {
 		my @tables = map { $aio->table("s$_", 1) } 1 .. 12;
 		my $room = $aio->sql("SELECT setting FROM pg_settings WHERE name = 'shared_buffers'");
 		$alice->sql('SET log_min_messages = debug1');
-		my $size = tells_of_syncs($aio);
+		tells_of_syncs($aio);
 		my ($checkpointer) = $aio->pids_of_type('checkpointer');
 		$aio->poll(sub { $aio->wait_event($checkpointer) eq 'CheckpointerMain' });
-		$size = $aio->log_size;
+		my $size = $aio->log_size;
 		while_still($checkpointer, sub {
 			$alice->sql("SELECT count(grow_rel('$_', 1)) FROM generate_series(1, 300)") for @tables[ 0 .. 7 ];
 			$alice->sql("SELECT grow_rel('$_', 1)") for @tables[ 8 .. 11 ];
@@ -202,8 +199,7 @@ for_each_io_method('io_uring; long: all', sub {
 		$aio->sql("DELETE FROM $t WHERE ctid = ANY ('{" . join(',', map { "\"($_,1)\"" } @changed) . "}'::tid[])");
 		my %blocks;
 		push @{ $blocks{ $_ < $segment ? '' : '.' . int $_ / $segment } }, $_ % $segment for @changed;
-		my ($checkpointer) = $aio->pids_of_type('checkpointer');
-		my $done = written_by($aio, $checkpointer, $t, sub { $aio->sql('CHECKPOINT') });
+		my $done = written_by_checkpoint($aio, $t);
 		is(join(' ', sort keys %$done), join(' ', sort keys %blocks), 'the files');
 		for my $file (sort keys %blocks)
 		{
@@ -223,14 +219,13 @@ for_each_io_method('io_uring; long: all', sub {
 		# sets hint bits
 		$aio->is_as_written($_) for @tables;
 		$aio->sql('CHECKPOINT');
-		my ($checkpointer) = $aio->pids_of_type('checkpointer');
 		for my $seen (0, 1)
 		{
 			for my $table (1, 0)
 			{
 				$aio->sql("SELECT FROM $tables[$table] WHERE blk = $_ FOR UPDATE") for reverse @{ $dirty[$table] };
 			}
-			is(written_by($aio, $checkpointer, $tables[$seen], sub { $aio->sql('CHECKPOINT') })->{''}{requests}, $requests[$seen], "the requests for $tables[$seen]");
+			is(written_by_checkpoint($aio, $tables[$seen])->{''}{requests}, $requests[$seen], "the requests for $tables[$seen]");
 		}
 		$aio->is_as_written($_) for @tables;
 	}, skip => $reason);
@@ -243,8 +238,7 @@ for_each_io_method('io_uring; long: all', sub {
 		$aio->sql('CHECKPOINT');
 		$alice->sql("TRUNCATE $t; COMMIT");
 		is(file_sizes($path), '0 0 0', 'all files are empty');
-		my ($checkpointer) = $aio->pids_of_type('checkpointer');
-		my $done = written_by($aio, $checkpointer, $t, sub { $aio->sql('CHECKPOINT') });
+		my $done = written_by_checkpoint($aio, $t);
 		is(join(' ', map { "$_ $done->{$_}{synced}" } sort keys %$done), ' synced .1 synced .2 synced', 'and synced');
 	}), skip => $reason);
 
@@ -264,17 +258,15 @@ for_each_io_method('io_uring; long: all', sub {
 		# sets hint bits, so that no other page becomes dirty
 		$bob->sql("SELECT count(*) FROM $t; CHECKPOINT");
 		# the background writer inserts records of its own
-		while_still($aio->pids_of_type('walwriter'), sub { while_still($aio->pids_of_type('background writer'), sub {
+		while_still($aio->pids_of_type('walwriter'), $aio->pids_of_type('background writer'), sub {
 			$alice->sql("BEGIN; UPDATE $t SET gen = gen WHERE blk = 7");
 			my $lsn = $alice->sql("SELECT lsn FROM page_header(get_raw_page('$t', 7))");
 			$bob->gives("SELECT pg_current_wal_flush_lsn() < '$lsn'", 't', 'the change is in progress, its WAL not flushed');
 			$bob->sql("SELECT evict_rel('$t')");
 			$bob->gives("SELECT pg_current_wal_flush_lsn() >= '$lsn'", 't', 'then its WAL is flushed');
 			$alice->sql('ROLLBACK');
-		}) });
+		});
 	}), skip => $aio->lacks('pageinspect'));
 }, conf => { shared_buffers => '16MB', checkpoint_completion_target => '0.9', checkpoint_flush_after => '256kB', wal_level => 'replica',
-	# all that is written, checkpoints write
-	bgwriter_lru_maxpages => 0,
 	# without, nothing is written back
 	fsync => 'on' });
