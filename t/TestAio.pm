@@ -34,8 +34,6 @@ for_each_io_method(io_methods, sub, ...) calls the sub with each server, which i
 with_each_io_method(io_methods, sub, ...) does not end it.  Parameters of both:
 
 	conf		settings
-	versioned	settings by the major version from which on they are made
-	workers		number of I/O workers
 	needs		"gate", "trace", modules of contrib: skips all scenarios on a server without one of them
 	prepare		a sub that is called before the other one
 	leaves		what scenarios may leave, see below

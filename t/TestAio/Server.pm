@@ -6,7 +6,7 @@ TestAio::Server - a test server with one io_method
 
 =head1 SYNOPSIS
 
-	my $server = TestAio::Server->new('worker', name => 'another', workers => 2)->launch->start;
+	my $server = TestAio::Server->new('worker', name => 'another', conf => { jit => 'on' })->launch->start;
 	$server->alter_system(io_combine_limit => "'8kB'");
 	$server->scenario('settings', sub ($aio) { is($aio->setting('io_method'), 'worker', 'io_method') });
 	ok($server->stop, 'a clean shutdown');
@@ -85,16 +85,10 @@ sub new ($class, $method, %params)
 	# a checkpoint is not to remove what a standby has not received yet; pages in the WAL because of hint bits would do
 	# replay's work (PostgreSQL::Test::Cluster turns this on)
 	%conf = (wal_keep_size => '1GB', wal_log_hints => 'off', %conf) if $params{streaming};
-	# the number of I/O workers, in the server's own settings
-	for my $version (grep { $self->major >= $_ } sort keys %{ $params{versioned} // {} })
-	{
-		%conf = (%conf, %{ $params{versioned}{$version} });
-	}
-	$conf{$_} = $params{workers} for !$params{workers} ? () : $self->major < 19 ? 'io_workers' : qw(io_min_workers io_max_workers);
 	$conf{shared_preload_libraries} = 'test_aio' unless exists $conf{shared_preload_libraries};
 	$conf{io_method} = $method;
 	$self->{settings} = join '', map { "$_ = '$conf{$_}'\n" } sort keys %conf;
-	if (TestAio::Pool::is_shared() && !grep({ !$shareable{$_} } keys %{ $self->{conf} }) && !grep { $params{$_} } qw(own streaming no_data_checksums workers versioned))
+	if (TestAio::Pool::is_shared() && !grep({ !$shareable{$_} } keys %{ $self->{conf} }) && !grep { $params{$_} } qw(own streaming no_data_checksums))
 	{
 		$self->_take;
 		return $self;
