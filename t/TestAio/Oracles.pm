@@ -160,6 +160,7 @@ sub end_scenario ($self, %params)
 {
 	return fail("the server is there: $@") if $params{dies} && !eval { $self->observe; 1 };
 
+	$_->end_sessions for $self->standbys;
 	is_nothing(join(', ', $self->end_faults), 'no fault left in effect');
 	# those of sessions end with them; one of the observer's would have the oracles wait
 	my $filters = "SELECT 'filter: ' || r FROM io_filters r WHERE holder IS NULL OR holder = pg_backend_pid()";

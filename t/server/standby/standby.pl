@@ -56,7 +56,6 @@ sub waits ($aio, $standby, $has_worker)
 		$standby->gives("SELECT pg_relation_size('$t') / current_setting('block_size')::int", 30, 'the table is truncated');
 		$standby->io_held_count(0, 'the read is no longer held');
 		$standby->end_filters;
-		$standby->end_session($reader);
 	}, leaves => 'nothing');
 
 	# replay needs an index page that a session has locked while it waits for the next one
@@ -79,7 +78,6 @@ sub waits ($aio, $standby, $has_worker)
 		my $error = $reader->wait_for_end->error;
 		like($error ? $error->{sqlstate} : '', qr/^(?:40001)?$/, 'the session is cancelled, if it still reads');
 		$standby->end_filters;
-		$standby->end_session($reader);
 		$standby->end_scenario(leaves => 'COMPLETED_SHARED', log => qr/ERROR:  canceling statement due to conflict with recovery/);
 	}, skip => $standby->lacks('gate') // ($standby->setting('test_aio.reach_synchronous_reads') eq 'on' ? undef : 'the gate does not see synchronous reads'));
 
@@ -126,7 +124,7 @@ with_each_io_method('io_uring; long: all', sub {
 	$aio->scenario('sessions wait, replay does not', sub {
 		my $t = on_both($aio, $standby);
 		my ($startup) = $standby->pids_of_type('startup');
-		my ($controller, $issuer, $waiter) = $standby->controller_issuer_waiter($t);
+		my (undef, $issuer, $waiter) = $standby->controller_issuer_waiter($t);
 		$standby->io_trace_restart($t, $startup);
 		$aio->sql("UPDATE $t SET gen = 1, body = proof(rel, blk, 1) WHERE blk BETWEEN 20 AND 29");
 		$aio->replayed_by($standby);
@@ -137,7 +135,6 @@ with_each_io_method('io_uring; long: all', sub {
 			  . "bool_and(pid = $startup AND backend_type = 'startup' AND executed_by = $startup AND completed_by = $startup)", '10|t', 'the startup process has read what it changes');
 		$issuer->returns('', 'reads');
 		$waiter->returns('1', 'gets it');
-		$standby->end_session($_) for $controller, $issuer, $waiter;
 		$standby->evict($t);
 		$standby->gives("SELECT count(*), count(*) FILTER (WHERE body = proof(rel, blk, gen)), sum(gen) FROM $t", '40|40|10', 'the replayed rows');
 	}, skip => $reason);
@@ -157,7 +154,6 @@ with_each_io_method('io_uring; long: all', sub {
 		$reader->returns('', 'gets it');
 		$aio->replayed_by($standby);
 		$standby->gives("SELECT count(*), count(*) FILTER (WHERE body = proof(rel, blk, gen)) FROM $t", '39|39', 'the replayed rows');
-		$standby->end_session($reader);
 	}, skip => $reason);
 
 	$aio->scenario('replay of DROP TABLE, until %s', sub ($, $end) {
@@ -196,7 +192,6 @@ with_each_io_method('io_uring; long: all', sub {
 		my ($reader) = $standby->sessions('reader');
 		$reader->fails('SELECT FROM scenario.u', '0A000', qr/cannot access temporary or unlogged relations/, 'cannot be read');
 		$reader->gives("SELECT count(*) FROM verify_heapam('scenario.u'), bt_index_check('scenario.u_n')", 0, 'amcheck has nothing to look at') if !$no_amcheck;
-		$standby->end_session($reader);
 	});
 
 	$aio->alter_system(full_page_writes => 'on');
@@ -225,7 +220,6 @@ with_each_io_method('io_uring; long: all', sub {
 		my @lines = $standby->log_text($size) =~ /recovery (still|finished) waiting after [\d.]+ ms: recovery conflict on buffer pin/g;
 		is("@lines", 'still finished', 'the log says when the wait begins, and when it has ended');
 		$reader->gives('SELECT count(*), sum(n) FROM scenario.p', '400|80200', 'the rows');
-		$standby->end_session($reader);
 	}, each => [ 'a change', 'a whole page' ]);
 
 	$aio->scenario('%s that nobody has to be kept off', sub ($, $what) {
@@ -241,7 +235,6 @@ with_each_io_method('io_uring; long: all', sub {
 		$reader->gives('FETCH 1 FROM c', $n + 1, 'the cursor goes on');
 		$reader->sql('ROLLBACK');
 		$reader->gives('SELECT count(*), sum(n) FROM scenario.p', '400|' . (80200 - 2 * ($n + 4)), 'the rows');
-		$standby->end_session($reader);
 	}, each => [ 'a change', 'a whole page' ]);
 
 	# Replay waits for snapshots of a standby for which the primary has removed rows, or which do not see
@@ -273,7 +266,6 @@ with_each_io_method('io_uring; long: all', sub {
 		$reader->sql('ROLLBACK');
 		$aio->replayed_by($standby);
 		$reader->gives($rows, $aio->sql($rows), 'a later one sees what has become of them');
-		$standby->end_session($reader);
 	}, each => \@cases);
 
 	# What pg_stat_recovery_prefetch shows while replay stands still: how far it has looked ahead, among
@@ -307,7 +299,6 @@ with_each_io_method('io_uring; long: all', sub {
 		$aio->replayed_by($standby);
 		unlike(title($startup), qr/waiting/, 'and does not say so later') if defined title($startup);
 		$standby->gives("SELECT count(*), sum(n) FROM $_", $aio->sql("SELECT count(*), sum(n) FROM $_"), "the rows of $_") for $pinned, $ahead;
-		$standby->end_session($reader);
 	});
 
 	waits($aio, $standby, 1) if !$reason;
