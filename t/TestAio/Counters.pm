@@ -22,7 +22,7 @@ use Exporter 'import';
 use JSON::PP ();
 use Test::More;
 
-our @EXPORT = qw(explained node_at workers_at vacuum reported pages_with_dead use_up_xids);
+our @EXPORT = qw(explained node_at vacuum reported pages_with_dead use_up_xids);
 
 # Reads the catalogs into the buffer pool, so that later reads are those of tests.  The reads are
 # synchronous, because I/O workers take twice as long.
@@ -133,8 +133,6 @@ sub node_at ($type, $output)
 	die "there is no $type in this plan: $output";
 }
 
-# Returns what EXPLAIN (VERBOSE, FORMAT json) says of each worker at the first node of a type.
-sub workers_at ($type, $output) { return @{ node_at($type, $output)->{Workers} // [] } }
 # Runs VACUUM VERBOSE with these options and returns its report.
 # Test: VACUUM could remove all dead rows, since no other session has a snapshot.
 sub vacuum ($session, $options, $table)

@@ -110,7 +110,8 @@ with_each_io_method('worker; long: all', sub {
 		$aio->gives_soon(q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parallel worker' AND wait_event IN ('AioIoCompletion', 'AioIoUringExecution', 'completion_wait')}, 2, 'two workers wait for reads');
 		$aio->completion_continue;
 		$alice->ends;
-		my @workers = workers_at($node, $alice->result);
+		my $scan = node_at($node, $alice->result);
+		my @workers = @{ $scan->{Workers} // [] };
 		is(scalar @workers, 2, "two workers at a $node") || diag($alice->result);
 		for my $worker (@workers)
 		{
@@ -118,7 +119,6 @@ with_each_io_method('worker; long: all', sub {
 			cmp_ok($reads, '>', 0, 'has reads');
 			cmp_ok(abs($reads * $size - $worker->{'Shared Read Blocks'}), '<', 0.5, 'of so many blocks as it has read') || diag($alice->result);
 		}
-		my $scan = node_at($node, $alice->result);
 		for my $largest ('Prefetch Capacity', 'Max Prefetch Distance')
 		{
 			is($scan->{$largest}, max(map { $_->{$largest} } @workers), "$largest: that of one worker") || diag($alice->result);
@@ -158,8 +158,7 @@ with_each_io_method('worker; long: all', sub {
 			$aio->warm($t, @{ $cached{$state} }) if @{ $cached{$state} };
 			my $plan;
 			my $counted = $aio->io_during($alice, 'relation/normal', sub { $plan = $alice->sql("EXPLAIN (ANALYZE, IO, BUFFERS, FORMAT JSON, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT sum(gen) FROM $t WHERE $condition") });
-			my ($node) = $plan =~ /("Node Type": "$scan".*)/s;
-			my ($read, $count, $size, $waits) = map { ($node // '') =~ /"$_": ([\d.]+)/ ? $1 : 0 } 'Shared Read Blocks', 'I/O Count', 'Average I/O Size', 'I/O Waits';
+			my ($read, $count, $size, $waits) = map { $_ // 0 } node_at($scan, $plan)->@{ 'Shared Read Blocks', 'I/O Count', 'Average I/O Size', 'I/O Waits' };
 			my $name = "$workers workers, cached: $state";
 			cmp_ok($read, '>', 0, "$name: $read blocks are read") || diag($plan);
 			cmp_ok(abs($count * $size - $read), '<', 0.5, "by $count reads of $size blocks");
