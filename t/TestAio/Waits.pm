@@ -20,6 +20,8 @@ use Exporter 'import';
 use Test::More;
 use Time::HiRes qw(time);
 
+use TestAio::Tables;
+
 our @EXPORT = qw(combinations conflicts on_their_turn run_combination run_conflict);
 
 # Seconds after which a party must have ended: fewer than the latency of the devices, which is
@@ -54,7 +56,7 @@ sub _is_held ($aio)
 }
 
 # A row about a held read: the arguments of io_hold(), what the read's owner runs if that is another session,
-# what the party runs, and more of the row.  %t and %owner stand for the table and the owner's process id.
+# what the party runs, and more of the row.  %t stands for the table, %owner and %party for process ids.
 sub _held ($hold, $owned, $waits, %more)
 {
 	return {
@@ -62,8 +64,8 @@ sub _held ($hold, $owned, $waits, %more)
 		event => 'IoGateHeld',
 		others => $owned ? ['owner'] : [],
 		begin => sub ($aio, $party, $t) {
-			my $pid = $owned ? $aio->sessions('owner')->pid : undef;
-			my ($holds, $reads, $sql) = map { ($_ // '') =~ s/%t/'$t'/r =~ s/%owner/$pid/r } $hold, $owned, $waits;
+			my %is = (t => "'$t'", party => $party->pid, owner => $owned && $aio->sessions('owner')->pid);
+			my ($holds, $reads, $sql) = map { ($_ // '') =~ s/%(\w+)/$is{$1}/gr } $hold, $owned, $waits;
 			_holder($aio)->sql("SELECT io_hold($holds)");
 			if ($owned)
 			{
@@ -112,14 +114,7 @@ my %waits = (
 	'a held write' => _held("%t, op => 'write'", undef, 'SELECT evict_rel(%t)', primary => 1,
 		before => sub ($aio, $party) { $party->sql('BEGIN; DELETE FROM scenario.t WHERE blk = 3; ROLLBACK') }),
 	# in a critical section
-	'a held write of WAL' => {
-		held => 1, event => 'IoGateHeld', deaf => 1, own => 1, primary => 1,
-		begin => sub ($aio, $party, $t) {
-			_holder($aio)->sql("SELECT io_hold(pid => ${\$party->pid}, op => 'wal_write')");
-			$party->starts("SELECT pg_logical_emit_message(true, 'a', 'b')");
-			return 'SELECT io_hold_end(everybody => true), io_release_all()';
-		},
-	},
+	'a held write of WAL' => _held("pid => %party, op => 'wal_write'", undef, "SELECT pg_logical_emit_message(true, 'a', 'b')", deaf => 1, own => 1, primary => 1),
 	'a held wakeup' => {
 		event => 'IoHeldWakeup',
 		begin => sub ($aio, $party, $t) {
@@ -192,14 +187,9 @@ my %conflicts = (
 	'lock conflict' => 'BEGIN; LOCK TABLE %s; COMMIT',
 );
 
-# Returns all combinations of waits and these ends, as [wait, end].
-sub _combine ($ends)
-{
-	return map { my $wait = $_; map { [ $wait, $_ ] } sort keys %$ends } sort keys %waits;
-}
-
-sub combinations { return _combine(\%ends) }
-sub conflicts { return grep { !$waits{ $_->[0] }{primary} } _combine(\%conflicts) }
+# Return all combinations of waits and these ends, as [wait, end].
+sub combinations { return combined([ sort keys %waits ], [ sort keys %ends ]) }
+sub conflicts { return combined([ grep { !$waits{$_}{primary} } sort keys %waits ], [ sort keys %conflicts ]) }
 
 sub _party_ends ($aio, $party, $wait, $end)
 {
@@ -221,9 +211,7 @@ sub _stop ($aio, $end, $put_back)
 	ok($aio->stop_with_sessions($end->{stop}), 'the server stops');
 	cmp_ok(time - $begin, '<', IN_TIME, 'in time');
 	$put_back->();
-	$aio->launch->wait_until_ready;
-	$aio->wait_for_connections;
-	return;
+	return $aio->start_with_sessions;
 }
 
 # Takes a file away.  Returns a function that puts it back.

@@ -42,9 +42,8 @@ with_each_io_method('io_uring; long: all', sub {
 		$aio->end_filters;
 	}), leaves => 'nothing', log => $aio->terminated('issuer'));
 
-	$aio->scenario('the hold timeout', with('', 20, sub ($t) {
-		$aio->sessions('controller')->sql("SET test_aio.hold_timeout = '100ms'");
-		my ($controller, $issuer) = $aio->sessions(qw(controller issuer));
+	$aio->scenario('the hold timeout', with('controller issuer', 20, sub ($controller, $issuer, $t) {
+		$controller->sql("SET test_aio.hold_timeout = '100ms'");
 		$controller->io_hold($t, times => 2);
 		$issuer->gives("SELECT read_rel_block_ll('$t', 9, wait_complete => false)", '', 'does not wait for this one');
 		# whose handle is the next that is used
@@ -53,8 +52,7 @@ with_each_io_method('io_uring; long: all', sub {
 		$controller->sql("SET test_aio.hold_timeout = '60s'; SELECT io_hold('$t')");
 		for my $block (15, 16)
 		{
-			$issuer->starts("SELECT read_rel_block_ll('$t', $block)");
-			$aio->io_held_count(1);
+			$issuer->waits("SELECT read_rel_block_ll('$t', $block)", 'IoGateHeld');
 			$aio->io_release_all;
 			$issuer->returns('', 'reads');
 		}
@@ -153,8 +151,7 @@ with_each_io_method('io_uring; long: all', sub {
 		my $read = sub { $_->ends('reads') for @readers };
 		if ($mode eq 'smart') { ok($aio->smart_stop($read), 'stops') }
 		else { ok($aio->node->stop($mode, fail_ok => 1), 'stops') }
-		$aio->launch->wait_until_ready;
-		$aio->wait_for_connections;
+		$aio->start_with_sessions;
 		$aio->gives('SELECT count(*) FROM io_filters', 0, 'nothing is left of the filter');
 	}), each => [qw(smart fast immediate)], skip => sub ($mode) { $mode eq 'immediate' ? only_long() : undef }, leaves => 'nothing', dies => 1, log => $aio->terminated(qw(controller issuer waiter dora eve)));
 
