@@ -265,9 +265,7 @@ sub long_table ($aio, $name, %params)
 	my $kind = $params{kind} // '';
 	my $t = $kind eq 'TEMP' ? $name : "scenario.$name";
 	$session->note_temporary_tables if $kind eq 'TEMP';
-	$session->sql("CREATE $kind TABLE $t (rel text STORAGE PLAIN, blk int, gen int, body text STORAGE PLAIN)"
-		  . ($kind eq 'TEMP' ? '' : ' WITH (autovacuum_enabled = off)')
-		  . "; CREATE INDEX ${name}_i ON $t (blk)");
+	$session->sql("CALL make_table('$t', 0, '$kind', 0); CREATE INDEX ${name}_i ON $t (blk)");
 	my $file = $aio->file_of($t, $session);
 	for my $boundary (1, 2)
 	{
