@@ -7,7 +7,6 @@ use TestAio;
 use TestAio::Recording;
 
 my $bad_pages = qr{client backend \w+ LOG:  (?:invalid page|page verification failed)};
-my %stepwise = (conf => { shared_buffers => '16MB', 'test_aio.reach_synchronous_reads' => 'on' });
 
 # what a script needs that others do not
 my %params = (
@@ -15,9 +14,7 @@ my %params = (
 	broken_with_checksums => { log => $bad_pages },
 	minimal => { conf => { wal_level => 'minimal', max_wal_senders => 0 } },
 	modules => { needs => 'pg_prewarm pg_buffercache pageinspect pg_visibility pgstattuple amcheck' },
-	rewrites => { conf => { max_prepared_transactions => 2 } },
-	steps => { needs => 'gate pg_buffercache', %stepwise },
-	storage => { conf => { max_prepared_transactions => 2 } });
+	steps => { needs => 'gate pg_buffercache', conf => { shared_buffers => '16MB', 'test_aio.reach_synchronous_reads' => 'on' } });
 
 if (@ARGV)
 {

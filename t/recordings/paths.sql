@@ -98,8 +98,6 @@ SELECT evict_rel('heap'), evict_rel('heap_mn');
 EXPLAIN (ANALYZE, BUFFERS, COSTS off, TIMING off, SUMMARY off) SELECT count(*) FROM heap a JOIN heap b USING (m) WHERE a.m < 4;
 EXPLAIN (ANALYZE, BUFFERS, COSTS off, TIMING off, SUMMARY off) SELECT count(a.r), count(b.r) FROM heap a JOIN heap b USING (m) WHERE a.m < 4;
 SELECT count(a.r), count(b.r), sum(a.n), sum(b.n) FROM heap a JOIN heap b USING (m) WHERE a.m < 4;
-RESET enable_nestloop;
-RESET enable_bitmapscan;
 RESET ALL;
 SET search_path = recorded, public;
 SELECT count(*), sum(n), max(ctid) FROM heap;

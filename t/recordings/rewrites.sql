@@ -32,7 +32,7 @@ CLUSTER VERBOSE heap USING heap_all_k;
 SELECT n, k FROM heap LIMIT 3;
 CLUSTER;
 ALTER TABLE heap SET WITHOUT CLUSTER;
-VACUUM (FULL) heap;
+VACUUM (FULL, VERBOSE) heap;
 ALTER TABLE heap SET ACCESS METHOD heap;
 -- a partition with rows
 CREATE TABLE parted (n bigint, k int) PARTITION BY RANGE (n);

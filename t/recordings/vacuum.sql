@@ -107,12 +107,6 @@ DELETE FROM toasted WHERE n % 2 = 0;
 VACUUM (VERBOSE, PROCESS_TOAST off) toasted;
 VACUUM (VERBOSE, PROCESS_MAIN off) toasted;
 VACUUM (VERBOSE) toasted;
--- the whole table again
-INSERT INTO heap SELECT i, repeat('x', 400) FROM generate_series(0, 999) i;
-VACUUM (FULL, VERBOSE) heap;
-\pages heap
-CLUSTER VERBOSE heap USING heap_n;
-\pages heap
 -- a page of zeros in the middle, and one that an aborted INSERT has left
 BEGIN;
 INSERT INTO heap SELECT i, repeat('x', 400) FROM generate_series(5000, 5100) i;
