@@ -28,19 +28,18 @@ my %ends = (
 );
 
 # What waits for I/O, and on what: a statement of another session, and whether the I/O is for output.
-my @waits = ([ 'DROP TABLE', 'DROP TABLE %s', 0 ], [ 'a truncation by VACUUM', 'VACUUM %s', 1 ], [ 'CHECKPOINT', 'CHECKPOINT', 1 ]);
+my @waits = ([ 'DROP TABLE', 'DROP TABLE %s', 0 ], [ 'a truncation by VACUUM', 'VACUUM %s', 1 ], [ 'CHECKPOINT', 'CHECKPOINT', 1 ], [ 'a read', "SELECT sum(nblocks) FROM read_buffers('%s', 0, 4)", 0 ]);
 
 with_each_io_method('io_uring; long: all', sub {
 	# the session is idle
-	$aio->scenario('started for too long, and %s waits', with('alice bob', 4, changes => 1, sub ($alice, $bob, $t, $, $statement, $output) {
+	$aio->scenario('started for too long, and %s waits', with('alice bob', 4, changes => 1, sub ($alice, $bob, $t, $what, $statement, $output) {
 		$alice->sql("SET test_aio.hold_timeout = '500ms'");
 		my $b = $output ? started_output($alice, $t) : starts_io($alice, $t);
-		$bob->starts($statement =~ s/%s/$t/r);
-		$bob->ends('goes on');
+		$bob->gives($statement =~ s/%s/$t/r, $what eq 'a read' ? 4 : '', 'goes on');
 		$aio->gives('SELECT count(*) FROM buffers_in_progress()', 0, 'no I/O is left');
 		$alice->fails("SELECT buffer_call_terminate_io($b, ${\($output ? 'false' : 'true')}, false, true, true)", '55000', qr/no I\/O on buffer $b has been started by this session/, 'nor is its entry');
 		$aio->end_session($alice);
-	}), each => [ @waits[ 0, 2 ], [ 'a read', "SELECT sum(nblocks) FROM read_buffers('%s', 2, 1)", 0 ] ],
+	}), each => [ @waits[ 0, 2, 3 ] ],
 		skip => $aio->lacks('gate'), log => qr/LOG:  I\/O on buffer \d+ was started for too long by process \d+/);
 
 	$aio->scenario('the owner of the I/O %s, and %s waits', with('alice bob', 4, changes => 1, sub ($alice, $bob, $t, $how, $what, $statement, $output) {
@@ -58,15 +57,14 @@ with_each_io_method('io_uring; long: all', sub {
 		  ? $aio->wait_for("SELECT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'checkpointer' AND wait_event = 'BufferIo')")
 		  : $bob->waits_on('BufferIo');
 		$ends{$how}->($aio, $alice, $b, $output ? 'false' : 'true');
-		$bob->ends('goes on');
+		$bob->returns($what eq 'a read' ? 4 : '', 'goes on');
 		$aio->gives('SELECT count(*) FROM buffers_in_progress()', 0, 'no I/O is left');
 	}), each => [ combined([ sort keys %ends ], \@waits) ], log => $aio->terminated('alice'));
 
 	$aio->scenario('output, and a fast shutdown', with('alice', 4, sub ($alice, $t) {
 		started_output($alice, $t);
 		ok($aio->stop_with_sessions('INT'), 'the server stops');
-		$aio->launch->wait_until_ready;
-		$aio->poll(sub { eval { $aio->observe; 1 } }) or die "the server does not come back\n";
+		$aio->start_with_sessions;
 	}), dies => 1, log => [ $aio->terminated('alice'), qr/LOG:  I\/O on buffer \d+ was started for too long/ ], skip => only_long());
 
 	$aio->scenario('later transactions', with('alice bob', 4, sub ($alice, $bob, $t) {
@@ -83,8 +81,7 @@ with_each_io_method('io_uring; long: all', sub {
 		$bob->gives("SELECT buffer_start_io($b, true, $_)", 'ALREADY_DONE', "hears that all is done, with wait $_") for qw(false true);
 	}));
 
-	$aio->scenario('a local buffer that is being read', with('alice', sub ($alice) {
-		my $own = $aio->table('own', 4, kind => 'TEMP', session => $alice);
+	$aio->scenario('a local buffer that is being read', with('alice', 4, kind => 'TEMP', sub ($alice, $own) {
 		my $b = $alice->sql("SELECT io_hold('$own'), evict_rel('$own')") && $alice->sql("SELECT buf[1] FROM start_read_buffers('$own', 0, 1)");
 		$alice->gives("SELECT buffer_start_io($b, true, false)", 'IN_PROGRESS', 'hears of it');
 		$alice->sql('SELECT io_hold_end(), io_release_all()');

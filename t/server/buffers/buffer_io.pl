@@ -53,7 +53,6 @@ with_each_io_method('worker; long: all', sub {
 
 	# a buffer must forget the read that has filled it
 	$aio->scenario('another waits to write what has been read', with('alice bob', 4, sub ($alice, $bob, $t) {
-		$aio->evict($t, $alice);
 		my $b = $alice->sql("SELECT buf FROM read_stream_for_blocks('$t', ARRAY[2])");
 		$alice->sql("SELECT count(*) FROM (SELECT FROM $t WHERE ctid = '(2,1)' FOR UPDATE) dirtied");
 		$alice->gives("SELECT buffer_call_start_io($b, for_input => false, wait => true)", 't', 'starts to write');
@@ -87,18 +86,10 @@ with_each_io_method('worker; long: all', sub {
 	$aio->scenario('a waiting reader is cancelled', with('alice bob', 4, sub ($alice, $bob, $t) {
 		my $b = starts_io($alice, $t);
 		$bob->waits("SELECT count(*) FROM read_buffers('$t', 0, 4)", 'BufferIo');
-		$aio->sql('SELECT pg_cancel_backend(' . $bob->pid . ')');
-		$bob->raises('57014', qr/canceling statement due to user request/, 'is cancelled');
+		$aio->cancels($bob);
 		$alice->sql("SELECT buffer_call_terminate_io($b, for_input => true, succeed => false, io_error => false, release_aio => true)");
 		$bob->gives("SELECT sum(nblocks) FROM read_buffers('$t', 0, 4)", '4', 'and reads later');
 	}), leaves => 'COMPLETED_SHARED');
-
-	$aio->scenario('the session ends that has started it', with('alice bob', 4, sub ($alice, $bob, $t) {
-		my $b = starts_io($alice, $t);
-		$bob->waits("SELECT sum(nblocks) FROM read_buffers('$t', 0, 4)", 'BufferIo');
-		$aio->end_session($alice);
-		$bob->returns('4', 'reads');
-	}));
 
 	my $forgotten = $aio->setting('server_version') =~ /^19beta1\b/ ? '19beta1 unsets BM_IO_ERROR when it sets it (server commit c787c952bc)' : undef;
 	my $cleanup_wait = $aio->major >= 19 ? 'BufferCleanup' : 'BufferPin';
@@ -144,8 +135,7 @@ with_each_io_method('worker; long: all', sub {
 	}), skip => $aio->no_faults);
 
 	# by its resource owner from 19 on
-	$aio->scenario('the lock of a page ends with an error', sub {
-		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 4);
+	$aio->scenario('the lock of a page ends with an error', with('alice bob', 4, sub ($alice, $bob, $t) {
 		# btree compares with a page locked
 		$aio->sql(<<"END");
 CREATE FUNCTION scenario.compare(int, int) RETURNS int LANGUAGE plpgsql AS \$\$
@@ -163,7 +153,7 @@ END
 		$alice->sql('RESET regress.fail');
 		$alice->gives("SELECT count(*) FROM $t WHERE blk = 4", 1, 'the row is there');
 		$aio->is_as_written($t, blocks => 5);
-	});
+	}));
 
 	$aio->scenario('vacuum waits for the pin of an I/O', with('alice bob', 4, sub ($alice, $bob, $t) {
 		my $b = $alice->sql("SELECT buf FROM read_stream_for_blocks('$t', ARRAY[2])");
