@@ -24,7 +24,6 @@ for_each_io_method('worker; long: all', sub {
 		$aio->gives("SELECT $pages", $before[0], 'all others are right');
 		$aio->gives("SELECT $bytes", join('|', map { /#(.*)/ ? 255 - $1 : $_ } do { my $n = 1; map { $n++ % 2 ? $_ : "#$_" } split /\|/, $before[1] }), 'two are inverted');
 		$aio->io_filter_end;
-		$alice->sql('RESET ignore_checksum_failure');
 		$aio->evict($t);
 	}), skip => $aio->lacks('pageinspect'), log => $log);
 
@@ -33,7 +32,6 @@ for_each_io_method('worker; long: all', sub {
 		$alice->gives("SET zero_damaged_pages = on; SELECT count(*) FROM $t", 19, 'reads an empty page');
 		$alice->warns(qr/invalid page in block 3 of relation .*; zeroing out page/);
 		$aio->io_filter_end;
-		$alice->sql('RESET zero_damaged_pages');
 		$aio->evict($t);
 	}), log => $log);
 
@@ -42,8 +40,7 @@ for_each_io_method('worker; long: all', sub {
 		my @reads = ([ 'NULL', 'XX001', qr/invalid page in block 7/ ], [ '-5', '58030', qr/could not read blocks 7\.\.7/ ]);
 		for my $read (@reads)
 		{
-			$alice->starts("SELECT read_rel_block_ll('$t', 7)");
-			$aio->io_held_count(1);
+			$alice->waits("SELECT read_rel_block_ll('$t', 7)", 'IoGateHeld');
 			$bob->sql("SELECT io_release(pid, io_id, $read->[0]) FROM io_held");
 			$alice->raises($read->[1], $read->[2], "released with $read->[0]");
 		}
@@ -55,8 +52,7 @@ for_each_io_method('worker; long: all', sub {
 		$bob->gives('SELECT io_filter_end()', 1);
 	}), log => $log);
 
-	$aio->scenario('a temporary table', with('alice', sub ($alice) {
-		my $t = $aio->table('own', 8, kind => 'TEMP', session => $alice);
+	$aio->scenario('a temporary table', with('alice', 8, kind => 'TEMP', sub ($alice, $t) {
 		$alice->io_corrupt($t, 3, 30);
 		$alice->fails("SELECT count(*) FROM $t", 'XX001', qr/invalid page in block 3/, 'too');
 		$alice->io_filter_end;

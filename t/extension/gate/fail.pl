@@ -34,9 +34,8 @@ with_each_io_method('worker; long: all', sub {
 		$alice->gives("SELECT read_rel_block_ll('$t', 2)", '', 'reads it');
 		for my $release ('io_release_all()', 'io_release(pid, io_id)')
 		{
-			$aio->sql("SELECT io_fail_end(); SELECT io_hold('$t'), io_fail('$t', -5)");
-			$alice->starts("SELECT read_rel_block_ll('$t', 7)");
-			$aio->io_held_count(1);
+			$aio->io_fail_end;
+			$aio->read_waits_for("io_hold('$t'), io_fail('$t', -5)", $alice, "SELECT read_rel_block_ll('$t', 7)");
 			$aio->sql("SELECT io_hold_end(), $release, io_fail_end() FROM io_held");
 			$alice->raises('58030', qr/blocks 7\.\.7/, 'a read that was held fails all the same');
 		}
@@ -63,9 +62,7 @@ with_each_io_method('worker; long: all', sub {
 		$alice->gives("SELECT read_rel_block_ll('$t', 7)", '', 'no more');
 		$alice->fails("SELECT io_fail('$t', -5, times => 1), read_rel_block_ll('$t', 8)", '58030', qr/blocks 8\.\.8/, 'once more');
 		$aio->evict($t);
-		$aio->io_hold($t);
-		$alice->starts("SELECT read_rel_block_ll('$t', 9)");
-		$aio->wait_for('SELECT count(*) = 1 FROM io_held');
+		$aio->read_waits_for("io_hold('$t')", $alice, "SELECT read_rel_block_ll('$t', 9)");
 		$aio->sql('SELECT io_hold_end(), io_release_all()');
 		$alice->returns('', 'the next read of the handle has a result of its own');
 		$aio->io_fail_end;

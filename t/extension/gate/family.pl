@@ -4,8 +4,7 @@ use TestAio;
 for_each_io_method('worker; long: all', sub {
 	my $relations = "SELECT string_agg(DISTINCT relation::text, ' ' ORDER BY relation::text)";
 
-	$aio->scenario('indexes and TOAST', sub {
-		my $alice = $aio->sessions('alice');
+	$aio->scenario('indexes and TOAST', with('alice', sub ($alice) {
 		$aio->sql("CREATE TABLE scenario.f (i int PRIMARY KEY, t text STORAGE EXTERNAL); CREATE TABLE scenario.other (i int PRIMARY KEY);"
 			  . " INSERT INTO scenario.f SELECT i, repeat('x', 3000) FROM generate_series(1, 20) i; INSERT INTO scenario.other VALUES (1)");
 		my $toast = $aio->sql("SELECT reltoastrelid::regclass FROM pg_class WHERE oid = 'scenario.f'::regclass");
@@ -28,10 +27,9 @@ for_each_io_method('worker; long: all', sub {
 			$alice->fails("SELECT read_rel_block_ll('$file', 0)", '58030', qr/could not read/, "$file fails");
 			$aio->gives('SELECT relation, fired, io_fail_end() FROM io_filters', 'scenario.f|1|1');
 		}
-	}, log => qr/LOG:  could not read blocks/);
+	}), log => qr/LOG:  could not read blocks/);
 
-	$aio->scenario('partitions', sub {
-		my ($alice, $bob) = $aio->sessions(qw(alice bob));
+	$aio->scenario('partitions', with('alice', sub ($alice) {
 		$aio->sql("CREATE TABLE scenario.p (i int) PARTITION BY RANGE (i); CREATE INDEX ON scenario.p (i);"
 			  . " CREATE TABLE scenario.p1 PARTITION OF scenario.p FOR VALUES FROM (0) TO (10); CREATE TABLE scenario.p2 PARTITION OF scenario.p FOR VALUES FROM (10) TO (20);"
 			  . ' INSERT INTO scenario.p SELECT generate_series(0, 19)');
@@ -43,15 +41,14 @@ for_each_io_method('worker; long: all', sub {
 		for my $file (@files)
 		{
 			$matched++;
-			$alice->starts("SELECT read_rel_block_ll('$file', 0)");
-			$aio->io_held_count(1);
+			$alice->waits("SELECT read_rel_block_ll('$file', 0)", 'IoGateHeld');
 			$aio->gives('SELECT h.relation, f.relation, f.matched FROM io_held h, io_filters f', "$file|scenario.p|$matched");
 			$aio->io_release_all;
 			$alice->ends;
 		}
 		$aio->sql("SELECT io_hold_end(), io_trace_start('scenario.p', family => true), io_trace_stop()");
 		$aio->gives('SELECT relation FROM io_trace_status', 'scenario.p');
-	});
+	}));
 
 	$aio->scenario('a temporary table', with('alice', sub ($alice) {
 		$alice->sql("CREATE TEMP TABLE own AS SELECT i FROM generate_series(1, 9) i; CREATE INDEX own_i ON own (i); SELECT evict_rel('own'), evict_rel('own_i')");

@@ -42,11 +42,9 @@ for_each_io_method('worker; long: all', sub {
 		$aio->io_trace_stop;
 	}), each => [qw(owner waiter worker)]);
 
-	$aio->scenario('only by its owner', with('alice bob', sub ($alice, $bob) {
-		$aio->table('own', 20, kind => 'TEMP', session => $alice);
+	$aio->scenario('only by its owner', with('alice bob', 20, kind => 'TEMP', sub ($alice, $bob, $t) {
 		$bob->io_hold(pid => $alice->pid);
-		$alice->starts("SELECT read_rel_block_ll('own', 3)");
-		$aio->io_held_count(1);
+		$alice->waits("SELECT read_rel_block_ll('$t', 3)", 'IoGateHeld');
 		$bob->fails("SELECT io_release(pid, io_id, by => '$_') FROM io_held", '55000', qr/only its owner can perform/, $_) for qw(waiter worker);
 		$bob->gives("SELECT io_hold_end(), io_release(pid, io_id, by => 'owner') FROM io_held", '1|t');
 		$alice->ends;

@@ -16,9 +16,7 @@ for_each_io_method('worker io_uring; long: all', sub {
 		$aio->io_fail($t, 'EIO', 55);
 		$alice->fails("SELECT read_rel_block_ll('$t', 55)", '58030', qr/could not read/, 'one that fails');
 		$aio->io_trace_shows("executed_by = $pid", 't', 'too');
-		$aio->io_hold($t);
-		$alice->starts("SELECT read_rel_block_ll('$t', 56)");
-		$aio->io_held_count(1);
+		$aio->read_waits_for("io_hold('$t')", $alice, "SELECT read_rel_block_ll('$t', 56)");
 		$aio->sql('SELECT io_hold_end(), io_release_all()');
 		$alice->ends('one that is held is performed when it is released');
 		$bob->gives("SELECT read_rel_block_ll('$t', 57)", '', 'another session reads');
@@ -42,8 +40,7 @@ for_each_io_method('worker io_uring; long: all', sub {
 		$aio->sql('SELECT io_filter_end(), io_trace_stop()');
 	}));
 
-	$aio->scenario('the method does not take reads of temporary tables', with('alice', sub ($alice) {
-		my $t = $aio->table('own', 8, kind => 'TEMP', session => $alice);
+	$aio->scenario('the method does not take reads of temporary tables', with('alice', 8, kind => 'TEMP', sub ($alice, $t) {
 		$alice->io_route($t, 'method');
 		$alice->gives("SELECT count(*) FROM $t WHERE ctid = '(3,1)'", 1, 'reads');
 		$aio->gives('SELECT fired FROM io_filters', 0 + ($method eq 'io_uring'), 'if it is I/O workers');

@@ -52,8 +52,7 @@ for_each_io_method('sync; long: all', sub {
 		$aio->io_hold_end;
 	}));
 
-	$aio->scenario('a temporary table, whose owner performs the read', with('alice', sub ($alice) {
-		my $own = $aio->table('own', 20, kind => 'TEMP', session => $alice);
+	$aio->scenario('a temporary table, whose owner performs the read', with('alice', 20, kind => 'TEMP', sub ($alice, $own) {
 		$aio->sql('SELECT io_hold_wakeups(true), io_hold(everybody => true)');
 		$alice->starts("SELECT read_rel_block_ll('$own', 3)");
 		settles($aio, [$alice], 'alice=IoGateHeld', 'alice waits');
@@ -89,8 +88,7 @@ for_each_io_method('sync; long: all', sub {
 		$aio->sql("SELECT evict_rel('$t')");
 		$alice->starts('SELECT count(*) FROM generate_series(1, 1000000000)')->wait_until_active;
 		$aio->gives('SELECT io_settle(20)', 'f', 'alice works until the timeout of io_settle()');
-		$aio->sql("SELECT pg_cancel_backend(${\$alice->pid})");
-		is($alice->wait_for_end->error->{sqlstate}, '57014', 'alice is cancelled');
+		$aio->cancels($alice);
 	}));
 
 	$aio->scenario('bad input', with('alice', sub ($alice) {

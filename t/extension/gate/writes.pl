@@ -34,8 +34,7 @@ with_each_io_method('worker; long: all', sub {
 		$carol->gives("SELECT evict_rel('$other')", '', 'others write');
 		$carol->gives("SELECT count(*) FROM $other", 10, 'and read');
 		$carol->gives("SELECT count(*) FROM $t WHERE blk = 7", 1, 'the block is there to be read');
-		$carol->starts("BEGIN; DELETE FROM $t WHERE blk = 7; ROLLBACK");
-		$carol->waits_on($aio->major < 19 ? 'BufferContent' : 'BufferExclusive', 'and not to be changed');
+		$carol->waits("BEGIN; DELETE FROM $t WHERE blk = 7; ROLLBACK", $aio->major < 19 ? 'BufferContent' : 'BufferExclusive', 'and not to be changed');
 		$bob->gives('SELECT io_release(pid, io_id), io_hold_end() FROM io_held', 't|1', 'release');
 		$carol->ends;
 		$alice->ends('the checkpoint is complete');
@@ -220,8 +219,7 @@ with_each_io_method('worker io_uring; long: all', sub {
 		$bob->gives('SELECT matched, io_fail_end() FROM io_filters', '1|1', 'one write, as a handle and as a system call');
 		# the background writer writes blocks, too
 		$bob->io_hold($t, op => 'write', pid => $alice->pid);
-		$alice->starts("SELECT write_rel_block_ll('$t', 8, nblocks => 2)");
-		$aio->io_held_count(1);
+		$alice->waits("SELECT write_rel_block_ll('$t', 8, nblocks => 2)", 'IoGateHeld');
 		$aio->gives('SELECT op, blockno, nblocks, pid = ' . $alice->pid . ' FROM io_held', 'write|8|2|t', 'held');
 		$aio->gives("SELECT operation, state FROM pg_aios", 'writev|SUBMITTED');
 		$bob->sql('SELECT io_hold_end(), io_release_all()');

@@ -168,9 +168,8 @@ with_each_io_method('io_uring; long: worker', sub {
 		: $aio->major < 19 ? '18 finds with io_uring by waiting only that a read has ended'
 		: $aio->poll(sub { unseen_completions($aio) >= 0 }, 1) ? undef : 'this kernel does not tell of completions');
 
-	$aio->scenario('more waits than a record keeps', sub {
+	$aio->scenario('more waits than a record keeps', with('', 20, sub ($t) {
 		my @sessions = $aio->sessions(map { "s$_" } 1 .. 6);
-		my $t = $aio->table('t', 20);
 		my $read = "SELECT count(*) FROM read_buffers('$t', 3, 1)";
 		traces_held_read($aio, $t, $sessions[0], $read);
 		for my $i (1 .. $#sessions)
@@ -184,7 +183,7 @@ with_each_io_method('io_uring; long: worker', sub {
 		$_->ends for @sessions;
 		$aio->io_trace_shows('wait_time > (SELECT sum(w) FROM unnest(wait_times) w), wait_times[4] > 0', 't|t', 'whose time it knows as well');
 		$aio->io_trace_stop;
-	});
+	}));
 
 	$aio->scenario('on a simulated device', with('alice', 40, sub ($alice, $t) {
 		$aio->io_device($t, '140us');
@@ -251,8 +250,7 @@ with_each_io_method('io_uring; long: all', sub {
 			"fsm|t\nvm|t", 'seen');
 	}));
 
-	$aio->scenario('a temporary table', with('alice', sub ($alice) {
-		my $t = $aio->table('own', 40, kind => 'TEMP', session => $alice);
+	$aio->scenario('a temporary table', with('alice', 40, kind => 'TEMP', sub ($alice, $t) {
 		$alice->sql("SELECT io_trace_reset(), io_trace_start('$t')");
 		$alice->sql("SELECT count(*) FROM $t");
 		is_deeply([ $alice->notices ], [], 'a trace that has been reset has nothing from before');
@@ -260,9 +258,9 @@ with_each_io_method('io_uring; long: all', sub {
 		$alice->sql("SELECT io_trace_start('$t'), io_trace_start('$t'), io_trace_stop()");
 		like(join(' ', $alice->notices), qr/^the trace still has \d+ reads that were recorded before$/, 'told once, at the start');
 		$alice->gives('SELECT relation, sum(nblocks), bool_and(f_localmem), bool_and(completed_by = pid), min(result), max(result), max(why_issuer) FROM io_trace GROUP BY relation',
-			'own|40|t|t|OK|OK|' . ({ io_uring => '', sync => 'flag' }->{ $aio->method } // 'method'), 'seen, by its name');
-		$aio->io_trace_shows("bool_and(relation::text ~ '^pg_temp_[0-9]+.own\$')", 't', 'by others as well');
-		$aio->gives("SELECT relation::text ~ '^pg_temp_[0-9]+.own\$' FROM io_trace_status", 't');
+			't|40|t|t|OK|OK|' . ({ io_uring => '', sync => 'flag' }->{ $aio->method } // 'method'), 'seen, by its name');
+		$aio->io_trace_shows("bool_and(relation::text ~ '^pg_temp_[0-9]+.t\$')", 't', 'by others as well');
+		$aio->gives("SELECT relation::text ~ '^pg_temp_[0-9]+.t\$' FROM io_trace_status", 't');
 	}), leaves => 'nothing');
 
 	$aio->scenario('completed by another', with('alice bob', 20, sub ($alice, $bob, $t) {
@@ -322,9 +320,8 @@ for_each_io_method('worker', sub {
 		$aio->io_trace_stop;
 	}));
 
-	$aio->scenario('many sessions at once', sub {
+	$aio->scenario('many sessions at once', with('', 60, sub ($t) {
 		my @sessions = $aio->sessions(map { "s$_" } 1 .. 4);
-		my $t = $aio->table('t', 60);
 		$aio->io_trace_restart($t);
 		$sessions[$_]->starts("SELECT count(read_rel_block_ll('$t', 15 * $_ + b % 15)) FROM generate_series(1, 75) b") for 0 .. 3;
 		my $torn = 0;
@@ -336,7 +333,7 @@ for_each_io_method('worker', sub {
 		is($torn, 0, 'no record is inconsistent at any time');
 		$aio->gives('SELECT recorded >= 300, recorded - lost = 20 FROM io_trace_status', 't|t', 'all are counted');
 		$aio->io_trace_stop;
-	});
+	}));
 
 	$aio->scenario('a crash', with('alice', 20, sub ($alice, $t) {
 		traces_held_read($aio, $t, $alice, "SELECT read_rel_block_ll('$t', 3)");
