@@ -1,5 +1,6 @@
 # Pages that the server must refuse, zero or accept, and checksums that are enabled meanwhile.
 use TestAio;
+use TestAio::Pages;
 
 # Pages with a bad header or checksum: what the server reports, logs, zeroes, ignores and counts
 # (buffer_readv_complete(), buffer_readv_report(), pgstat_report_checksum_failures_in_db()).
@@ -13,14 +14,7 @@ sub damage ($session, $t, %how)
 }
 
 # Returns a block of a table as it is in the file.
-sub page_on_disk ($aio, $t, $block, $session)
-{
-	open my $fh, '<:raw', $aio->file_of($t, $session) or die "open: $!";
-	seek $fh, $block * 8192, 0 or die "seek: $!";
-	(read $fh, my $page, 8192) == 8192 or die "read: $!";
-	close $fh or die "close: $!";
-	return $page;
-}
+sub page_on_disk ($aio, $t, $block, $session) { return (TestAio::Pages->in_file($aio->file_of($t, $session))->pages)[$block] }
 
 # Returns a text without the plurals and articles in which minor releases differ.
 sub wording ($text) { return defined $text ? $text =~ s/the first/first/r =~ s/block\(?s?\)?/block/r : undef }
@@ -83,7 +77,7 @@ with_each_io_method('worker; long: all', sub {
 		is($2, $1 == 1 ? 'block' : 'blocks', "the hint's word for $1") if ($report->{hint} // '') =~ /the other (\d+) \w+ (blocks?)\./;
 		$alice->warns($pattern, $read) if $severity ne 'ERROR';
 		$aio->logs(qr/LOG: .*(?:invalid page in block|ignoring checksum failure in block) \d+ of relation "\Q$path\E"(; zeroing out page)?$/, scalar keys %$damage, 'each block is logged');
-		my @checksums = sort map { unpack 'x8 S', page_on_disk($aio, $t, $_, $alice) } grep { $damage->{$_} =~ /c/ } keys %$damage;
+		my @checksums = sort map { (header(page_on_disk($aio, $t, $_, $alice)))[1] & 0xFFFF } grep { $damage->{$_} =~ /c/ } keys %$damage;
 		is(join(',', sort map { /LOG: .*page verification failed, calculated checksum \d+ but expected (\d+)/ } split /\n/, $aio->log_text), join(',', @checksums), 'each checksum is logged, as the page has it');
 		if ($severity ne 'ERROR')
 		{
@@ -150,8 +144,7 @@ with_each_io_method('io_uring; long: all', sub {
 		$alice->gives("SELECT description FROM pg_shdescription WHERE description = 'x'", 'x', 'mended');
 	}, log => $bad_page);
 
-	$aio->scenario('zeroed by the settings of the reader, not of the process that completes the read', sub {
-		my ($alice, $bob, $t) = $aio->sessions_and_table('alice bob', 10);
+	$aio->scenario('zeroed by the settings of the reader, not of the process that completes the read', with('alice bob', 10, sub ($alice, $bob, $t) {
 		$aio->sql("SELECT modify_rel_block('$t', 3, corrupt_checksum => true)");
 		$alice->sql('SET zero_damaged_pages = on');
 		is($aio->checksum_failures_during(sub {
@@ -168,7 +161,7 @@ with_each_io_method('io_uring; long: all', sub {
 		$alice->gives("SELECT sum(nblocks) FROM read_buffers('$t', 2, 3)", 3, 'with it');
 		$alice->warns(qr/invalid page in block 3 of relation "base\S+"; zeroing out page/);
 		$bob->gives("SELECT sum(nblocks) FROM read_buffers('$t', 2, 3)", 3, 'valid now');
-	}, log => $bad_page, leaves => 'COMPLETED_SHARED');
+	}), log => $bad_page, leaves => 'COMPLETED_SHARED');
 
 	$aio->scenario('another session reads the same block', with('alice bob', 10, changes => 1, sub ($alice, $bob, $t) {
 		$aio->sql("SELECT modify_rel_block('$t', 3, corrupt_header => true)");
@@ -269,7 +262,6 @@ for my $checksums (1, 0)
 {
 	with_each_io_method('sync; long: all', sub {
 		$aio->scenario('broken headers, ' . ($checksums ? 'with checksums' : 'without checksums'), with_kind('alice', 20, sub ($alice, $t, $) {
-			$aio->evict($t, $alice);
 			my $original = page_on_disk($aio, $t, 7, $alice);
 			my $stream = "SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[5, 6, 7, 8])";
 			my $invalid = qr/invalid page in block 7 of relation/;
@@ -397,9 +389,8 @@ for_each_io_method('worker', sub {
 	}, skip => $early // ($aio->has_assertions ? undef : 'needs a server with assertions'));
 
 	# server commit ed6775db84
-	$aio->scenario('the launcher is cancelled', sub {
+	$aio->scenario('the launcher is cancelled', with('', 30, sub ($) {
 		disable($aio);
-		my $t = $aio->table('t', 30);
 		# a delay after each page
 		$aio->sql('SELECT pg_enable_data_checksums(100, 1)');
 		my ($launcher) = processes($aio);
@@ -407,15 +398,13 @@ for_each_io_method('worker', sub {
 		ok(until_no_process($aio), 'its worker ends, too');
 		becomes($aio, 'off');
 		like($aio->log_text, qr/LOG:  data checksums processing was aborted in database "/, 'as the log says');
-	}, log => [ qr/datachecksums worker FATAL:  terminating .* due to administrator command/, $exits ], skip => $early);
+	}), log => [ qr/datachecksums worker FATAL:  terminating .* due to administrator command/, $exits ], skip => $early);
 
 	# its files stay, without checksums; server commits 51f55b13a4 and 6a6e99f859
-	$aio->scenario('a database that is invalid', with('', 30, sub ($t) {
+	$aio->scenario('a database that is invalid', with('alice', 30, sub ($alice, $t) {
 		$aio->sql('CREATE DATABASE half TEMPLATE postgres');
-		my $invalid = "UPDATE pg_database SET datconnlimit = -2 WHERE datname = 'half'";
-		my ($alice) = $aio->sessions('alice');
 		disable($aio);
-		while_worker_waits($aio, $t, sub { $aio->sql($invalid) });
+		while_worker_waits($aio, $t, sub { $aio->sql("UPDATE pg_database SET datconnlimit = -2 WHERE datname = 'half'") });
 		until_no_process($aio);
 		$aio->gives('SHOW data_checksums', 'off', 'it becomes so meanwhile: checksums stay off');
 		$alice->fails('SELECT pg_enable_data_checksums()', '55000', qr/cannot enable data checksums in a cluster with invalid database "half"/, 'it is so already: said at once');

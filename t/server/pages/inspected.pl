@@ -74,11 +74,13 @@ sub agrees ($aio, $session, $relation, @functions)
 	return;
 }
 
+# The kinds of indexes, and the column of each.
+my %columns = (btree => 'n', hash => 'n', gist => 'p', spgist => 'p', gin => 'a', brin => 'n');
+
 for_each_io_method('sync', sub {
 	$aio->scenario('pageinspect', with('alice', sub ($alice) {
-		my %indexes = (btree => 'n', hash => 'n', gist => 'p', spgist => 'p', gin => 'a', brin => 'n');
 		$aio->sql('CREATE TABLE scenario.t (n int, p point, a int[]) WITH (autovacuum_enabled = off); INSERT INTO scenario.t SELECT i, point(i, i), ARRAY[i] FROM generate_series(0, 1999) i');
-		$aio->sql("CREATE INDEX $_ ON scenario.t USING $_ ($indexes{$_})") for sort keys %indexes;
+		$aio->sql("CREATE INDEX $_ ON scenario.t USING $_ ($columns{$_})") for sort keys %columns;
 		$aio->sql('CREATE INDEX included ON scenario.t USING gist (p) INCLUDE (n, a); VACUUM scenario.t');
 		# calls a function, and returns how many rows are not NULL, or the error
 		$aio->sql(<<'END');
@@ -107,7 +109,6 @@ END
 	}));
 	# with rows of a transaction in progress, dead entries, and pages that are deleted, new, or visible to all
 	$aio->scenario('what functions make of the bytes of files: %s', with('alice', sub ($alice, $kind) {
-		my %columns = (btree => 'n', hash => 'n', gist => 'p', spgist => 'p', gin => 'a', brin => 'n');
 		$alice->note_temporary_tables if $kind eq 'TEMP';
 		my $s = $kind eq 'TEMP' ? '' : 'scenario.';
 		my $t = "${s}t";

@@ -1,7 +1,7 @@
 # Crashes, and recovery after them.
 use TestAio;
 use POSIX ':sys_wait_h';
-use PostgreSQL::Test::Utils qw(slurp_file);
+use PostgreSQL::Test::Utils qw(append_to_file slurp_file);
 
 # A crash while reads are in flight: the server restarts, the data is as before, and the
 # postmaster's io_uring descriptors and mappings do not pile up; the server's own tests do not look
@@ -254,16 +254,14 @@ for_each_io_method('worker', sub {
 		$log .= '/start.log';
 		$go .= '/go';
 		unlink $log, $go;
-		open my $signal, '>', "$directory/recovery.signal" or die "recovery.signal: $!";
-		close $signal;
+		append_to_file("$directory/recovery.signal", '');
 		# the startup process waits, and then fails
 		my $child = start_program($log, 'postgres', '-D', $directory, '-c', 'recovery_target_timeline=99',
 			'-c', "restore_command=while test ! -e '$go'; do sleep 0.05; done; false");
 		my $pid;
 		$aio->poll(sub { my $found = processes_of($directory); ($pid) = map { $found->{$_} } grep { /postgres: (?:\S+: )?$stopped/ } keys %$found; $pid && grep { /startup/ } keys %$found }) or fail("the $stopped is there");
 		kill 'STOP', $pid;
-		open $signal, '>', $go or die "$go: $!";
-		close $signal;
+		append_to_file($go, '');
 		my $ended;
 		$aio->poll(sub { $ended ||= waitpid($child, WNOHANG) == $child; $ended || slurp_file($log) =~ /LOG:  startup process \(PID \d+\) exited/ });
 		my $found = processes_of($directory);

@@ -170,9 +170,7 @@ for_each_io_method('worker; long: all', sub {
 	$aio->scenario('a map of blocks that are not there', with('alice', 60, sub ($alice, $t) {
 		$aio->sql("DELETE FROM $t WHERE blk >= 20; VACUUM (TRUNCATE off) $t; CHECKPOINT");
 		my $map = $aio->file_of($t) . '_fsm';
-		open my $fh, '<:raw', $map or die "$map: $!";
-		my $old = do { local $/; <$fh> };
-		close $fh;
+		my $old = PostgreSQL::Test::Utils::slurp_file($map);
 		$aio->sql("VACUUM (TRUNCATE on) $t; CHECKPOINT");
 		$aio->gives("SELECT pg_relation_size('$t') / 8192", 20, 'the table is cut off');
 		while_stopped($aio, sub { $aio->overwrite($map, 0, $old) });
