@@ -220,8 +220,7 @@ END
 		is($gaps, 0, 'without a gap');
 	}, skip => $aio->lacks('pg_buffercache') // ($aio->sql("SELECT to_regclass('pg_buffercache_os_pages') IS NULL") eq 't' ? 'pg_buffercache is older than 1.7' : undef));
 
-	$aio->scenario('counts', sub {
-		my ($alice, $bob) = $aio->sessions(qw(alice bob));
+	$aio->scenario('counts', with('alice bob', sub ($alice, $bob) {
 		my @tables = map { $aio->table("t$_", 20 + $_, changes => 1) } 1 .. 6;
 		for my $times (1 .. 6) { $alice->sql("SELECT count(*) FROM $tables[$times - 1]") for 1 .. $times }
 		$alice->sql("DELETE FROM $tables[3] WHERE blk < 5");
@@ -245,5 +244,5 @@ END
 		$aio->gives('SELECT buffers_used + buffers_unused, buffers_pinned > 0, buffers_dirty > 0 FROM pg_buffercache_summary()', "$pool|t|t", 'pg_buffercache_summary()');
 		$aio->gives('SELECT buffers >= 25 FROM pg_buffercache_usage_counts() WHERE usage_count = 5', 't', 'those that are used often');
 		$bob->sql('ROLLBACK');
-	}, skip => $aio->lacks('pg_buffercache'));
+	}), skip => $aio->lacks('pg_buffercache'));
 }, conf => { shared_buffers => '16MB' });

@@ -16,7 +16,6 @@ for_each_io_method('worker; long: all', sub {
 		$alice->gives("SET enable_seqscan = on; SELECT count(*), count(*) FILTER (WHERE n = 2000) FROM $t", '101|0', 'the rows');
 		$alice->sql("REINDEX TABLE $t");
 		$alice->gives("SET enable_seqscan = off; SELECT count(*) FROM $t WHERE n = 2000", 0, 'after REINDEX');
-		$aio->sql('DROP TABLESPACE there');
 	}));
 
 	# the function that is indexed looks at the progress of the index

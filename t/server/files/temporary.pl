@@ -102,8 +102,6 @@ with_each_io_method('worker', sub {
 		my @files = $aio->log_text =~ /LOG:  temporary file: path "([^"]+)"/g;
 		is(join(' ', grep { !m{^pg_tblspc/} } @files), '', 'all temporary files are there');
 		cmp_ok(scalar(grep { /fileset/ } @files), '>', 1, 'some of them are shared by processes');
-		$aio->end_session($bob);
-		$aio->sql('DROP DATABASE other');
 	}, log => qr/LOG:  temporary file/);
 
 	# a start knows temporary files of relations and of the executor by their names

@@ -32,7 +32,6 @@ with_each_io_method('worker; long: all', sub {
 	}));
 
 	$aio->scenario('what may not be combined', with('alice', 41, sub ($alice, $t, $what, $there, $blocks, $reads, $read) {
-		$aio->evict($t);
 		$aio->warm($t, @$there);
 		is($aio->io_during($alice, 'relation/normal', sub {
 			$alice->gives("SELECT string_agg(blocknum::text, ',' ORDER BY blockoff) FROM read_stream_for_blocks('$t', ARRAY[$blocks])", $blocks, $what);

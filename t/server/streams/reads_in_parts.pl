@@ -15,7 +15,6 @@ sub wrong_rounds ($t, $rounds, @sessions)
 		my $first = $number * 10_000 + $rounds->[0] + 1;
 		my $last = $first + $rounds->[1] - 1;
 		my $session = $sessions[$number];
-		$session->sql("SET synchronize_seqscans = off");
 		$session->starts(<<"END");
 DO \$\$
 DECLARE

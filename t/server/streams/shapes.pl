@@ -65,15 +65,11 @@ END
 			'60|1770|60', 'a join');
 	}));
 
-	$aio->scenario('a temporary table of another session', with('alice bob', sub ($alice, $bob) {
-		$aio->table('mine', 10, kind => 'TEMP', session => $alice);
-		my $schema = $alice->sql('SELECT pg_my_temp_schema()::regnamespace');
-		for my $call ("read_stream_for_blocks('$schema.mine', ARRAY[1])", "read_buffers('$schema.mine', 1, 1)", "read_rel_block_ll('$schema.mine', 1)",
-			"start_read_buffers('$schema.mine', 1, 1)", "read_stream_run('$schema.mine', ARRAY[1])", "evict_rel('$schema.mine')", "grow_rel('$schema.mine', 1)", "modify_rel_block('$schema.mine', 1)", "buffer_create_toy('$schema.mine', 1)",
-			"invalidate_rel_block('$schema.mine', 1)")
-		{
-			$bob->fails("SELECT * FROM $call", '0A000', qr/cannot access temporary tables of other sessions/);
-		}
+	$aio->scenario('a temporary table of another session', with('alice bob', 10, kind => 'TEMP', sub ($alice, $bob, $) {
+		my $t = $alice->sql('SELECT pg_my_temp_schema()::regnamespace') . '.t';
+		$bob->fails("SELECT * FROM $_", '0A000', qr/cannot access temporary tables of other sessions/)
+		  for "read_stream_for_blocks('$t', ARRAY[1])", "read_stream_run('$t', ARRAY[1])", "evict_rel('$t')", "grow_rel('$t', 1)",
+		  map({ "$_('$t', 1)" } qw(read_rel_block_ll modify_rel_block buffer_create_toy invalidate_rel_block)), map { "$_('$t', 1, 1)" } qw(read_buffers start_read_buffers);
 	}));
 
 	$aio->scenario('rescans', with_kind('alice', 120, sub ($alice, $t, $) {

@@ -152,7 +152,6 @@ with_each_io_method('worker; long: all', sub {
 		}, ++$stops) && $alice->ends("stop $stops") && $stops < 200;
 		$alice->returns(4, "$stops stops, $rows rows");
 		cmp_ok($rows, '>', $aio->method eq 'sync' ? 0 : 5, 'rows');
-		$alice->sql('RESET log_min_messages');
 	}), skip => no_strace());
 
 	$aio->scenario('%s', with('poller', 60, sub ($poller, $t, $what, @views) {

@@ -66,9 +66,8 @@ with_each_io_method('io_uring; long: all', sub {
 		}
 	}));
 
-	$aio->scenario('processes that have statistics of their own', sub {
+	$aio->scenario('processes that have statistics of their own', with('alice', sub ($) {
 		my %has = ('walwriter' => 1, 'client backend' => 1, map { $_ => 0 } 'checkpointer', 'background writer', 'autovacuum launcher', 'io worker');
-		my ($alice) = $aio->sessions('alice');
 		my $types = join ', ', map { "'$_'" } keys %has;
 		for my $row (split /\n/, $aio->sql("SELECT a.backend_type, a.pid, count(io.*), count(*) FILTER (WHERE io.backend_type = a.backend_type) FROM pg_stat_activity a LEFT JOIN LATERAL pg_stat_get_backend_io(a.pid) io ON true WHERE a.backend_type IN ($types) GROUP BY 1, 2"))
 		{
@@ -77,7 +76,7 @@ with_each_io_method('io_uring; long: all', sub {
 			is($of_type, $rows, 'which the rows name') if $rows;
 		}
 		$aio->gives('SELECT count(*) FROM pg_stat_get_backend_io(0)', 0, 'none without a process');
-	});
+	}));
 
 	$aio->scenario('a reset of pg_stat_io', with('alice', 20, sub ($alice, $t) {
 		my $counts = sub ($since) {
