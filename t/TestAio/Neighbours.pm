@@ -90,13 +90,13 @@ sub cannot_build (@libraries)
 		make -j4 -C "$directory" PG_CONFIG="$0" with_llvm=no "$@"', map { "$_.so" } @libraries);
 }
 
-# Compiles a library of t/neighbours/, and has all programs that are started from now on
-# load it.  Returns why that is not possible, or undef.
-sub cannot_preload ($library)
+# Compiles t/neighbours/preloaded.c, and has all programs that are started from now on load it.  Returns why that is not
+# possible, or undef.
+sub cannot_preload
 {
 	return 'AddressSanitizer must be the first library, and LD_PRELOAD would put another one before it' if ($ENV{ASAN_OPTIONS} // '') ne '';
-	my $reason = cannot_build($library);
-	$ENV{LD_PRELOAD} = "$built/$library.so" if !$reason;
+	my $reason = cannot_build('preloaded');
+	$ENV{LD_PRELOAD} = "$built/preloaded.so" if !$reason;
 	return $reason;
 }
 
@@ -167,7 +167,7 @@ my $link;
 sub cannot_stop_workers
 {
 	$link = $ENV{TEST_AIO_STOPS} = PostgreSQL::Test::Utils::tempdir_short() . '/stops';
-	return cannot_preload('stops_workers');
+	return cannot_preload();
 }
 
 END { unlink $link if $link }

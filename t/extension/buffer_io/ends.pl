@@ -152,7 +152,7 @@ use constant UNTIL_THEY_MEET => <<~'SQL';
 	END $$;
 	SQL
 
-my $cannot_preload = only_long() // cannot_preload('fails_to_read');
+my $cannot_preload = only_long() // cannot_preload();
 for_each_io_method('long: sync worker', sub {
 	$aio->scenario('a toy of a block that cannot be read back', with('alice bob carol', 8, sub ($alice, $bob, $carol, $t) {
 		$aio->sql(UNTIL_THEY_MEET);

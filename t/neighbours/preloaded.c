@@ -1,25 +1,26 @@
 /*
- * What the libraries for LD_PRELOAD have in common: functions in place of the C library's that
- * read at an offset.  They call before_read(), which each library defines.  The server must not be
- * linked with these libraries, so they have no magic block.
+ * For LD_PRELOAD: functions in place of the C library's that read at an offset.  While there is a
+ * symbolic link $TEST_AIO_UNREADABLE, reads of the file to which it points fail with EIO.  While
+ * there is one $TEST_AIO_STOPS, I/O workers stand still before they read its file.  The server must
+ * not be linked with this library, so it has no magic block.
  */
+#include "postgres.h"
+
 #include <dlfcn.h>
-#include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
-#include <stdlib.h>
 #include <sys/stat.h>
-#include <sys/types.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "miscadmin.h"
+
+/* other programs than the server do not have it */
+#pragma weak MyBackendType
+
+#define LOOK_EVERY_US 1000
+
 /* PGXS hides what is not marked */
 #define PRELOADED __attribute__((visibility("default")))
-
-/*
- * Called before each read of a file.  Returns 0, or the errno with which the read fails.
- */
-static int	before_read(int fd);
 
 /*
  * Returns whether a file is the one to which a symbolic link points, whose path is in this
@@ -39,11 +40,13 @@ is_linked_file(int fd, const char *variable)
 static bool
 may_read(int fd)
 {
-	int			error = before_read(fd);
-
-	if (error != 0)
-		errno = error;
-	return error == 0;
+	if (&MyBackendType != NULL && MyBackendType == B_IO_WORKER)
+		while (is_linked_file(fd, "TEST_AIO_STOPS"))
+			usleep(LOOK_EVERY_US);
+	if (!is_linked_file(fd, "TEST_AIO_UNREADABLE"))
+		return true;
+	errno = EIO;
+	return false;
 }
 
 PRELOADED ssize_t
