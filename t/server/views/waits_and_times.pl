@@ -53,32 +53,25 @@ with_each_io_method('io_uring; long: all', sub {
 
 # Time spent on reads, which the server counts only with track_io_timing.
 with_each_io_method('worker; long: all', sub {
-	# Returns the milliseconds that a session has spent on reads of tables.
-	my $read_time = sub ($session) {
-		for my $query ('SELECT pg_stat_force_next_flush()', 'SELECT pg_stat_clear_snapshot()') { $session->sql($query) }
-		$aio->sql('SELECT pg_stat_clear_snapshot()');
-		return $aio->sql("SELECT sum(read_time) FROM pg_stat_get_backend_io(${\$session->pid}) WHERE object = 'relation' AND context = 'normal'") || 0;
-	};
+	# Returns the milliseconds that a session spends on reads of tables while a function runs.
+	my $read_time = sub ($session, $function) { return $aio->io_counts_during($session, 'relation/normal', $function)->{read_time} };
 
 	$aio->scenario('a read that is held', with('alice', 40, sub ($alice, $t) {
-		$alice->sql('SET track_io_timing = off');
-		$alice->sql("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY[0])");
-		my $before = $read_time->($alice);
-		$aio->evict($t);
-		$alice->sql("SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 39)))");
-		is($read_time->($alice) - $before, 0, 'no time without track_io_timing');
+		my $read = "SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 39)))";
+		is($read_time->($alice, sub { $alice->sql($read) }), 0, 'no time without track_io_timing');
 		$aio->evict($t);
 		$alice->sql('SET track_io_timing = on');
 		my $in_database = $aio->sql("SELECT blk_read_time FROM pg_stat_database WHERE datname = 'postgres'");
-		$aio->read_at_completion_wait($alice, "SELECT count(*) FROM read_stream_for_blocks('$t', ARRAY(SELECT generate_series(0, 39)))", pid => $alice->pid);
-		# holds the read for 50 ms of the server's own clock
-		$aio->wait_seconds(0.05);
-		$aio->completion_continue;
-		$alice->ends;
-		my $ms = $read_time->($alice) - $before;
+		my $ms = $read_time->($alice, sub {
+			$aio->read_at_completion_wait($alice, $read, pid => $alice->pid);
+			# holds the read for 50 ms of the server's own clock
+			$aio->wait_seconds(0.05);
+			$aio->completion_continue;
+			$alice->ends;
+		});
 		$aio->gives("SELECT blk_read_time > $in_database FROM pg_stat_database WHERE datname = 'postgres'", 't', 'in pg_stat_database as well');
 		$in_database = $aio->sql("SELECT blk_read_time FROM pg_stat_database WHERE datname = 'postgres'");
-		for (1, 2) { $alice->sql("SELECT count(*) FROM $t"); $read_time->($alice) }
+		$alice->sql("SELECT count(*) FROM $t; SELECT pg_stat_force_next_flush()") for 1, 2;
 		$aio->gives("SELECT blk_read_time = $in_database FROM pg_stat_database WHERE datname = 'postgres'", 't', 'which blocks that are cached add nothing to');
 		# with io_uring, 19 is held where it looks for completions, before it counts a wait
 		cmp_ok($ms, '>=', $aio->method eq 'io_uring' && $aio->major >= 19 ? 0 : 50, 'the time that the session has waited');
@@ -95,21 +88,18 @@ with_each_io_method('worker; long: all', sub {
 	# a session does not wait for a read that has ended, not even briefly (pgaio_wref_check_done)
 	$aio->scenario('reads that have ended', with('alice', 60, sub ($alice, $t) {
 		$alice->sql('SET effective_io_concurrency = 200; SET io_combine_limit = 1; SET track_io_timing = off');
-		my $before = $read_time->($alice);
-		$alice->sql('BEGIN');
-		for my $round (1 .. 5)
-		{
-			$aio->evict($t);
-			$alice->sql("SET track_io_timing = off; DECLARE c CURSOR FOR SELECT blk FROM $t");
-			$alice->sql('FETCH 10 FROM c');
-			$aio->gives("SELECT buffer IS NOT NULL FROM buffer_state('$t', 59)", 't', 'has looked ahead to the end of the table');
-			$aio->wait_for("SELECT count(*) > 16 AND bool_and(state = 'COMPLETED_SHARED') FROM pg_aios WHERE pid = ${\$alice->pid} AND operation = 'readv'");
-			$alice->sql('SET track_io_timing = on');
-			$alice->sql('MOVE ALL FROM c');
-			$alice->sql('CLOSE c');
-		}
-		$alice->sql('COMMIT');
-		is($read_time->($alice) - $before, 0, 'they take no time');
+		is($read_time->($alice, sub {
+			$alice->sql('BEGIN');
+			for my $round (1 .. 5)
+			{
+				$aio->evict($t);
+				$alice->sql("SET track_io_timing = off; DECLARE c CURSOR FOR SELECT blk FROM $t; FETCH 10 FROM c");
+				$aio->gives("SELECT buffer IS NOT NULL FROM buffer_state('$t', 59)", 't', 'has looked ahead to the end of the table');
+				$aio->wait_for("SELECT count(*) > 16 AND bool_and(state = 'COMPLETED_SHARED') FROM pg_aios WHERE pid = ${\$alice->pid} AND operation = 'readv'");
+				$alice->sql('SET track_io_timing = on; MOVE ALL FROM c; CLOSE c');
+			}
+			$alice->sql('COMMIT');
+		}), 0, 'they take no time');
 	}), skip => $aio->method ne 'worker' ? 'with this method, a session that looks for completions waits for them'
 		: $aio->major >= 19 ? 'the look-ahead does not grow that far unless it has to wait' : undef);
 }, leaves => 'nothing', conf => { shared_buffers => '64MB' });
