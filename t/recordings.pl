@@ -68,8 +68,6 @@ sub report ($name, $output, $status)
 	my $text = PostgreSQL::Test::Utils::slurp_file($output);
 	print "# Subtest: $name\n", $text =~ s/^/    /mgr;
 	return if ok($status == 0, $name) || !$ENV{TEST_AIO_RECORD_INTO};
-	open my $failed, '>', "$ENV{TEST_AIO_RECORD_INTO}/$name.failed" or die "$name.failed: $!";
-	print $failed join '; ', (map { /^ *not ok \d+ - (.*)/ ? $1 : () } split /\n/, $text), "exit status $status";
-	close $failed;
+	PostgreSQL::Test::Utils::append_to_file("$ENV{TEST_AIO_RECORD_INTO}/$name.failed", join '; ', (map { /^ *not ok \d+ - (.*)/ ? $1 : () } split /\n/, $text), "exit status $status");
 	return;
 }

@@ -55,7 +55,6 @@ my $harmless = qr/postmaster FATAL:  could not setup io_uring queue: Cannot allo
 # Seconds in which I/O must end that another process finishes.
 our $settle = 20;
 
-# The length of the server log.
 sub log_size ($self) { return -s $self->node->logfile // 0 }
 
 # Makes this the beginning of the log for log_text(), logs() and check_log().
@@ -85,7 +84,6 @@ sub note_state ($self)
 	return;
 }
 
-# Process id of the postmaster.
 sub postmaster_pid ($self) { return (split /\n/, slurp_file($self->node->data_dir . '/postmaster.pid'))[0] }
 
 # Returns the names of processes that have changed since note_state().

@@ -169,7 +169,6 @@ sub of_backup ($class, $primary, $backup)
 	return $self;
 }
 
-# The standbys of this server.
 sub standbys { return @{ $_[0]->{standbys} // [] } }
 
 # Waits until a standby has replayed all WAL.  VACUUM may end before its WAL is written, so this sub writes some more.
@@ -328,7 +327,6 @@ sub _leave ($self)
 	return;
 }
 
-# Sends a signal to the postmaster.
 sub signal ($self, $signal) { return kill $signal, $self->{node}{_pid} // return 0 }
 
 # Closes all sessions and asks the server to stop, by a signal as pg_ctl does.  Does not wait until it has stopped.

@@ -28,12 +28,12 @@ use TestAio::Wire;
 
 our @ISA = qw(TestAio::Reads);
 
-# Begins to connect to a TestAio::Server; further parameters: dbname, user, replication.
+# Begins to connect to a TestAio::Server; further parameters: dbname, user.
 sub connecting ($class, $server, $name, %params)
 {
 	my $wire = TestAio::Wire->new($server->node->host, $server->node->port,
 		user => $params{user} // scalar getpwuid $>, database => $params{dbname} // 'postgres',
-		application_name => $name, client_encoding => 'UTF8', map { $_ => $params{$_} } grep { exists $params{$_} } 'replication');
+		application_name => $name, client_encoding => 'UTF8');
 	return bless {
 		server => $server, name => $name, wire => $wire, statement => 'connect', collected => 0,
 		warnings => [], notices => [], error => undef, result => undef, is_plain => !%params,
@@ -53,7 +53,6 @@ sub new ($class, @params) { return $class->connecting(@params)->connected }
 
 sub name { return $_[0]->{name} }
 
-# Process id of the backend.
 sub pid { return $_[0]->{pid} }
 
 # Takes the outcome of the statement in progress, which has ended.
@@ -92,7 +91,6 @@ sub wait_until_active ($self)
 	return $self;
 }
 
-# Returns true if a transaction is in progress.
 sub in_transaction { return $_[0]->{wire}->in_transaction }
 
 # Returns true if the statement has ended.  Waits so many seconds for its end.

@@ -111,7 +111,6 @@ sub receive ($self, $wait)
 	return;
 }
 
-# Is the session in a transaction block?
 sub in_transaction { return $_[0]->{in_transaction} }
 
 sub _take ($self, $type, $body)
@@ -154,7 +153,6 @@ sub _message ($body)
 		hint => $field{H}, context => $field{W}, all => $all };
 }
 
-# Closes the connection.
 sub close ($self)
 {
 	$self->_write(pack 'A N', 'X', 4);

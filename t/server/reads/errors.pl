@@ -74,7 +74,6 @@ with_each_io_method('worker; long: all', sub {
 	$aio->scenario('%s, %s', with_kind('alice bob', 10, sub ($alice, $bob, $t, $kind, $errno, $sqlstate, $text) {
 		my $path = $alice->sql("SELECT pg_relation_filepath('$t')");
 		my $node = $alice->sql("SELECT pg_relation_filenode('$t')");
-		$aio->forget_log;
 		$aio->short_read_attach($errno, relfilenode => $node);
 		$alice->fails("SELECT read_rel_block_ll('$t', 3, nblocks => 3)", $sqlstate,
 			qr/could not read blocks 3\.\.5 in file "$path": $text\n/, $errno);
