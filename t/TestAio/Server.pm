@@ -156,17 +156,18 @@ sub _disable_data_checksums ($self)
 	return;
 }
 
-# A standby of another server, made from a backup of it, started.
-sub of_backup ($class, $primary, $backup)
+# Makes a standby of this server, and starts it.
+sub make_standby ($self)
 {
-	my $node = PostgreSQL::Test::Cluster->new($primary->node->name . '_standby');
-	$node->init_from_backup($primary->node, $backup, has_streaming => 1);
-	my $self = bless {
-		node => $node, method => $primary->method, sessions => {}, conf => {}, replicates => 1, lacks => { pg_buffercache => $primary->lacks('pg_buffercache') }, leaves => $primary->{leaves},
-	}, $class;
-	push @{ $primary->{standbys} }, $self;
-	$self->start_again;
-	return $self;
+	my $node = PostgreSQL::Test::Cluster->new($self->node->name . '_standby');
+	$self->node->backup('b');
+	$node->init_from_backup($self->node, 'b', has_streaming => 1);
+	my $standby = bless {
+		node => $node, method => $self->method, sessions => {}, conf => {}, replicates => 1, lacks => { pg_buffercache => $self->lacks('pg_buffercache') }, leaves => $self->{leaves},
+	}, ref $self;
+	push @{ $self->{standbys} }, $standby;
+	$standby->start_again;
+	return $standby;
 }
 
 sub standbys { return @{ $_[0]->{standbys} // [] } }

@@ -84,8 +84,7 @@ with_each_io_method('worker; long: all', sub {
 with_each_io_method('io_uring; long: all', sub {
 	# makes the extension before the standby copies the server
 	my $pageinspect = !$aio->lacks('pageinspect');
-	$aio->node->backup('b');
-	my $standby = TestAio::Server->of_backup($aio, 'b');
+	my $standby = $aio->make_standby;
 
 	$aio->scenario('replay cancels the session that holds a pin', sub {
 		# four rows a page; a row of the page on which the cursor stands is dead

@@ -180,8 +180,7 @@ for_each_io_method('worker; long: all', sub {
 
 	my $no_map = $aio->lacks('pg_freespacemap');
 	my $no_inspect = $aio->lacks('pageinspect') // $aio->lacks('pg_visibility');
-	$aio->node->backup('b');
-	my $standby = TestAio::Server->of_backup($aio, 'b');
+	my $standby = $aio->make_standby;
 
 	# the restart point lies before all truncations, the files after them
 	$aio->scenario('a standby that starts again', sub {

@@ -86,8 +86,7 @@ sub waits ($aio, $standby, $has_worker)
 }
 
 with_each_io_method('io_uring; long: all', sub {
-	$aio->node->backup('b');
-	my $standby = TestAio::Server->of_backup($aio, 'b');
+	my $standby = $aio->make_standby;
 	my $reason = $aio->lacks('gate') // $aio->lacks('trace');
 
 	$aio->scenario('the same on both', sub {
@@ -311,8 +310,7 @@ with_each_io_method('io_uring; long: all', sub {
 });
 
 for_each_io_method('long: all', sub {
-	$aio->node->backup('b');
-	my $standby = TestAio::Server->of_backup($aio, 'b');
+	my $standby = $aio->make_standby;
 
 	waits($aio, $standby, 0) if !$aio->lacks('gate') && !$aio->lacks('trace');
 }, streaming => 1, conf => { 'test_aio.reach_synchronous_reads' => 'off', max_worker_processes => 0 });
