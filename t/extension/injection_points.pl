@@ -4,9 +4,9 @@ use TestAio;
 
 my $columns = 'state, operation, off, length, target, handle_data_len, coalesce(raw_result::text, \'-\'), result, target_desc, f_sync, f_localmem, f_buffered';
 
-sub scenarios
-{
-	$aio->gives('SELECT gate, handler FROM io_gate', 'f|injection points', 'what io_gate says');
+for_each_io_method('io_uring; long: all', sub {
+	my $reason = $aio->no_injection_points;
+	$aio->gives('SELECT gate, handler FROM io_gate', 'f|injection points', 'what io_gate says') if !$reason;
 
 	$aio->scenario('a read that is held', with_kind('alice', 20, sub ($alice, $t, $kind, $block, $n) {
 		# the process that performs the read: an I/O worker if it can, or else the session
@@ -27,7 +27,7 @@ sub scenarios
 		$aio->completion_continue;
 		$alice->ends;
 		$aio->gives("SELECT count(*) FROM pg_aios", 0, 'the handle is no longer shown');
-	}), each => [ combined([ '', 'TEMP' ], [ [ 3, 1 ], [ 5, 6 ], [ 4, 16 ] ]) ], leaves => 'nothing');
+	}), each => [ combined([ '', 'TEMP' ], [ [ 3, 1 ], [ 5, 6 ], [ 4, 16 ] ]) ], skip => $reason);
 
 	# a session that would wait for a read at once performs it itself
 	$aio->scenario('synchronous: %s', with('alice', 20, sub ($alice, $t, $read) {
@@ -37,7 +37,7 @@ sub scenarios
 		$aio->gives("SELECT state, off, length, handle_data_len, f_sync FROM pg_aios WHERE pid = ${\$alice->pid}", 'COMPLETED_IO|24576|8192|1|t', 'f_sync');
 		$aio->completion_continue;
 		$alice->ends;
-	}), each => [ "SELECT count(*) FROM %s WHERE ctid = '(3,1)'", "SET effective_io_concurrency = 0; SELECT count(*) FROM read_stream_for_blocks('%s', ARRAY[3])" ], leaves => 'nothing');
+	}), each => [ "SELECT count(*) FROM %s WHERE ctid = '(3,1)'", "SET effective_io_concurrency = 0; SELECT count(*) FROM read_stream_for_blocks('%s', ARRAY[3])" ], skip => $reason);
 
 	# the temporary table's read is completed by a process that cannot see its buffers
 	$aio->scenario('a short read of a temporary table, completed by another session', with('alice bob', 10, kind => 'TEMP', sub ($alice, $bob, $own) {
@@ -49,14 +49,5 @@ sub scenarios
 		$bob->gives("SELECT count(*) FROM $t", 10, 'completes both');
 		$aio->short_read_detach;
 		$alice->gives("SELECT count(*) FROM $own", 10, 'reads the rest');
-	}), leaves => 'COMPLETED_SHARED');
-	return;
-}
-
-for_each_io_method('io_uring; long: all', sub {
-	SKIP: {
-		my $reason = $aio->no_injection_points;
-		skip $reason, 1 if $reason;
-		scenarios();
-	}
+	}), leaves => 'COMPLETED_SHARED', skip => $reason);
 }, leaves => 'nothing', conf => { 'test_aio.gate' => 'off' });
