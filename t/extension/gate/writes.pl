@@ -86,16 +86,13 @@ with_each_io_method('worker; long: all', sub {
 			$alice->starts("INSERT INTO scenario.u SELECT * FROM $t")->wait_for_end;
 			my $fired = $aio->sql('SELECT fired FROM io_filters');
 			$aio->io_fail_end;
-			if (!$fired)
-			{
-				$alice->ends('once nothing fails');
-				last;
-			}
+			last if !$fired;
 			$failed++;
 			$alice->raises('53100', qr/could not (?:write|extend).*: No space left on device/, "write $n fails");
 			$aio->gives('SELECT count(*) FROM scenario.u', 0, 'nothing is there');
 			$aio->is_as_written($t);
 		}
+		$alice->ends('once nothing fails');
 		cmp_ok($failed, '>=', 3, "$failed writes have failed, one after the other");
 		$aio->gives("SELECT count(*), count(*) FILTER (WHERE body = proof('$t', blk, 0)) FROM scenario.u", '20|20', 'the rows');
 		$aio->recovers;
