@@ -29,7 +29,7 @@ use Test::More;
 
 use TestAio;
 
-our @EXPORT = qw($built $pg_config beside cannot_build cannot_compile cannot_compile_library cannot_preload does_without holds_reads reach_all cannot_stop_workers);
+our @EXPORT = qw($built $pg_config beside cannot_build cannot_compile cannot_compile_library cannot_preload does_without holds_reads cannot_stop_workers);
 
 push @TestAio::Server::ISA, 'TestAio::Neighbours';
 
@@ -99,9 +99,6 @@ sub cannot_preload
 	$ENV{LD_PRELOAD} = "$built/preloaded.so" if !$reason;
 	return $reason;
 }
-
-# Settings with which the library changes the server's tables of callbacks.
-sub reach_all { return { 'test_aio.reach_synchronous_reads' => 'on' } }
 
 # Runs a scenario on a server that preloads these libraries.
 sub beside ($suffix, $libraries, $scenario, %conf)

@@ -94,7 +94,7 @@ for my $neighbour (qw(wraps_at_once wraps_last))
 	beside("after_$neighbour", "test_aio, $built/$neighbour", sub {
 		passes($aio, $neighbour);
 		holds_reads($aio);
-	}, %{ reach_all() });
+	});
 }
 beside('before_wraps_at_once', "$built/wraps_at_once, test_aio", sub {
 	passes($aio, 'wraps_at_once');
@@ -107,7 +107,7 @@ beside('keeps_request_hook', "test_aio, $built/keeps_request_hook", sub {
 	does_without($aio, 'its shared memory was not set up', $hint);
 	$alice->fails("SELECT $_", '55000', qr/The reason is that its shared memory was not set up\..*$hint/s, $_)
 	  for 'io_trace_start()', 'inj_io_completion_wait()', 'count(*) FROM io_filters';
-}, %{ reach_all() });
+});
 
 chomp(my $server = `"$pg_config" --version`);
 my ($major) = $server =~ /(\d+)/;

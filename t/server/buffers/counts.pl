@@ -203,7 +203,7 @@ with_each_io_method('io_uring; long: all', sub {
 		$alice->fails("SELECT pg_buffercache_evict_relation('$t')", '22023', qr/relation uses local buffers/, 'a temporary table');
 		$alice->fails("SELECT pg_buffercache_evict($_)", 'XX000', qr/bad buffer ID: $_/, "buffer $_") for -1, 0, 2049;
 	}), skip => $skip);
-}, conf => { shared_buffers => '16MB' });
+});
 
 # pg_buffercache_summary() and pg_buffercache_usage_counts() agree with pg_buffercache: on buffers
 # that were used once or often, that are dirty, and that are pinned.
@@ -245,4 +245,4 @@ END
 		$aio->gives('SELECT buffers >= 25 FROM pg_buffercache_usage_counts() WHERE usage_count = 5', 't', 'those that are used often');
 		$bob->sql('ROLLBACK');
 	}), skip => $aio->lacks('pg_buffercache'));
-}, conf => { shared_buffers => '16MB' });
+});

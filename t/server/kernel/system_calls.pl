@@ -358,4 +358,4 @@ for_each_io_method('worker; long: all', sub {
 			$aio->sql('DROP DATABASE d');
 		}
 	}, skip => $again // $reason);
-}, leaves => 'nothing', conf => { debug_io_direct => $unable ? '' : 'data', fsync => 'on', shared_buffers => '64MB', restart_after_crash => 'on', 'test_aio.reach_synchronous_reads' => 'on' });
+}, leaves => 'nothing', conf => { debug_io_direct => $unable ? '' : 'data', fsync => 'on', shared_buffers => '64MB', restart_after_crash => 'on' });

@@ -205,4 +205,4 @@ for_each_io_method('io_uring; long: all', sub {
 		# of 1, 2, 4, 8 and then 16 blocks
 		cmp_ok($reads, '<=', 14 * $scans, 'combined');
 	}), each => [ 1, 3 ], skip => sub ($scans) { $scans == 1 ? only_long() : undef });
-}, leaves => 'nothing', conf => { shared_buffers => '16MB' });
+}, leaves => 'nothing');

@@ -111,7 +111,7 @@ with_each_io_method('sync; long: all', sub {
 			is($slept >= 1 ? 1 : 0, $sleeps, "limit $limit: " . ($sleeps ? 'reached' : 'not reached')) || diag("$slept ms");
 		}
 	}), each => [ 0, 1 ]);
-}, conf => { shared_buffers => '16MB' });
+});
 
 # Makes a table of 1200 pages with two rows each, one of which is dead on every seventh page.  Returns its name, and
 # the numbers of live and of dead rows.

@@ -267,6 +267,6 @@ for_each_io_method('io_uring; long: all', sub {
 			$alice->sql('ROLLBACK');
 		});
 	}), skip => $aio->lacks('pageinspect'));
-}, conf => { shared_buffers => '16MB', checkpoint_completion_target => '0.9', checkpoint_flush_after => '256kB', wal_level => 'replica',
+}, conf => { checkpoint_completion_target => '0.9', checkpoint_flush_after => '256kB', wal_level => 'replica',
 	# without, nothing is written back
 	fsync => 'on' });
