@@ -162,17 +162,8 @@ sub sections ($document)
 	return @sections;
 }
 
-# Returns a document's text without its fenced blocks; their lines are empty.
-sub _prose ($document)
-{
-	my $fenced = 0;
-	return map {
-		my $fence = /^```/;
-		my $line = $fenced || $fence ? '' : $_;
-		$fenced = !$fenced if $fence;
-		$line;
-	} split /\n/, document_text($document);
-}
+# Returns a document's text without its fenced blocks.
+sub _prose ($document) { return document_text($document) =~ s/^```.*?^```$//msgr }
 
 # Returns the anchor that GitHub gives a heading.
 sub _anchor ($heading)
@@ -186,7 +177,7 @@ sub broken_links ($document)
 {
 	my ($directory) = $document =~ m{^(.*/)};
 	my @broken;
-	for my $link ((join "\n", _prose($document)) =~ /\]\(([^)\s]+)\)/g)
+	for my $link (_prose($document) =~ /\]\(([^)\s]+)\)/g)
 	{
 		next if $link =~ /^https?:/;
 		my ($path, $anchor) = split /#/, $link, 2;
@@ -202,7 +193,7 @@ sub broken_links ($document)
 # NNN or ID are patterns; src/backend is the server's.
 sub missing_files ($document)
 {
-	my @names = (join "\n", _prose($document)) =~ m{`((?:bench|doc|servers|sql|src|t)/[\w/-]+\.\w+)`}g;
+	my @names = _prose($document) =~ m{`((?:bench|doc|servers|sql|src|t)/[\w/-]+\.\w+)`}g;
 	return map { "$document: $_" } grep { !m{NNN|/ID_|^src/backend/} && !-e "$root/$_" } @names;
 }
 
