@@ -306,6 +306,11 @@ for_each_io_method('worker; long: all', sub {
 			'SELECT count(*) FROM (SELECT FROM scenario.t WHERE n % 17 = 1 FOR UPDATE) s', 'DELETE FROM scenario.t WHERE n > 2500', 'VACUUM (FREEZE, INDEX_CLEANUP on) scenario.t',
 			'REFRESH MATERIALIZED VIEW scenario.m', 'DELETE FROM scenario.cut WHERE i > 200 OR i % 40 = 0', 'VACUUM (FREEZE, TRUNCATE off) scenario.cut; CHECKPOINT; VACUUM scenario.cut', 'DELETE FROM scenario.t WHERE n % 7 = 1; VACUUM (TRUNCATE off) scenario.t');
 		$do->(@ways);
+		# a row that one session changes and another one locks meanwhile
+		my ($bob) = $aio->sessions('bob');
+		$bob->sql('BEGIN; UPDATE scenario.t SET body = NULL WHERE n = 900');
+		$aio->sql('SELECT FROM scenario.t WHERE n = 900 FOR KEY SHARE');
+		$bob->sql('COMMIT');
 		same_files($aio, $standby, 'changed');
 
 		# the standby has yet to write pages of the database that is copied
@@ -351,6 +356,7 @@ for_each_io_method('worker; long: all', sub {
 		$aio->sql("$insert; CHECKPOINT");
 		$aio->replayed_by($standby);
 		$standby->gives('SELECT pg_promote(), pg_is_in_recovery()', 't|f', 'the standby is none any more');
+		ok($standby->poll(sub { $standby->sql('SELECT timeline_id FROM pg_control_checkpoint()') == 2 }), 'a checkpoint follows');
 		$aio->recovers;
 		for my $server ($standby, $aio)
 		{
@@ -360,4 +366,4 @@ for_each_io_method('worker; long: all', sub {
 			$server->gives("SET enable_seqscan = off; SELECT count(*) FROM scenario.u WHERE $indexes{$_}[0]; RESET enable_seqscan", $indexes{$_}[1], "by the index: $_") for sort keys %indexes;
 		}
 	}, dies => 1);
-}, streaming => 1, conf => { summarize_wal => 'on', wal_receiver_status_interval => '1s', fsync => 'on' }, no_data_checksums => 1);
+}, streaming => 1, conf => { summarize_wal => 'on', wal_receiver_status_interval => '1s', fsync => 'on', maintenance_io_concurrency => 1 }, no_data_checksums => 1);
