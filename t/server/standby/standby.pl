@@ -186,11 +186,20 @@ with_each_io_method('io_uring; long: all', sub {
 
 	$aio->scenario('an unlogged table', sub {
 		my $no_amcheck = $aio->lacks('amcheck');
-		$aio->sql('CREATE UNLOGGED TABLE scenario.u AS SELECT 1 AS n; CREATE INDEX u_n ON scenario.u (n)');
+		$aio->sql('CREATE UNLOGGED TABLE scenario.u AS SELECT 1 AS n; CREATE INDEX u_n ON scenario.u (n); CREATE UNLOGGED SEQUENCE scenario.s');
 		$aio->replayed_by($standby);
 		my ($reader) = $standby->sessions('reader');
 		$reader->fails('SELECT FROM scenario.u', '0A000', qr/cannot access temporary or unlogged relations/, 'cannot be read');
+		$reader->gives("SELECT count(*), count(last_value) FROM pg_sequences WHERE sequencename = 's'", '1|0', 'a sequence has no value');
 		$reader->gives("SELECT count(*) FROM verify_heapam('scenario.u'), bt_index_check('scenario.u_n')", 0, 'amcheck has nothing to look at') if !$no_amcheck;
+	});
+
+	$aio->scenario('a delay that is shortened', sub {
+		my ($startup) = $standby->pids_of_type('startup');
+		$standby->alter_system(recovery_min_apply_delay => "'1h'");
+		ok($standby->poll(sub { use_up_xids($aio, 1); $standby->wait_event($startup) eq 'RecoveryApplyDelay' }), 'replay waits') || diag($standby->activity($startup));
+		$standby->alter_system(recovery_min_apply_delay => 0);
+		$aio->replayed_by($standby);
 	});
 
 	$aio->alter_system(full_page_writes => 'on');
@@ -257,7 +266,11 @@ with_each_io_method('io_uring; long: all', sub {
 		$reader->gives($rows, '200|20100', 'what the snapshot sees');
 		$aio->sql($_) for split /; /, $change;
 		my ($startup) = $standby->pids_of_type('startup');
+		# with an image of the page of the index, whose entries the primary has marked as dead
+		$aio->sql($_) for $change =~ /DELETE/ ? ('SET enable_seqscan = off', $rows, 'CHECKPOINT', 'INSERT INTO scenario.p VALUES (500)', 'RESET enable_seqscan') : ();
 		$aio->replayed_by($standby);
+		$reader->sql('SAVEPOINT s');
+		$reader->gives($rows, '200|20100', 'the same rows in a savepoint');
 		$aio->sql($vacuum);
 		if ($change eq $aborted) { $aio->replayed_by($standby) }
 		else { ok($standby->poll(sub { $standby->wait_event($startup) eq 'RecoveryConflictSnapshot' }), 'the startup process waits for the snapshot') || diag($standby->activity($startup)) }
