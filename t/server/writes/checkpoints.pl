@@ -242,6 +242,14 @@ for_each_io_method('io_uring; long: all', sub {
 		is(join(' ', map { "$_ $done->{$_}{synced}" } sort keys %$done), ' synced .1 synced .2 synced', 'and synced');
 	}), skip => $reason);
 
+	# with data_sync_retry
+	$aio->scenario('a sync that fails', with('alice', 10, changes => 1, sub ($alice, $t) {
+		my ($checkpointer) = $aio->pids_of_type('checkpointer');
+		$aio->sql("DELETE FROM $t WHERE blk = 3");
+		while_injected($checkpointer, 'fsync:error=EIO', $aio->file_of($t), sub { $alice->fails('CHECKPOINT', 'XX000', qr/checkpoint request failed/, 'the checkpoint fails') });
+		is(written_by($aio, $checkpointer, $t, sub { $aio->sql('CHECKPOINT') })->{''}{synced}, 'synced', 'the next one syncs the file');
+	}), skip => $reason, log => qr/checkpointer ERROR:  could not fsync file/);
+
 	# without the sync, a file may be there again after a power failure
 	$aio->scenario('WAL that is removed', sub {
 		my ($checkpointer) = $aio->pids_of_type('checkpointer');
@@ -269,4 +277,4 @@ for_each_io_method('io_uring; long: all', sub {
 	}), skip => $aio->lacks('pageinspect'));
 }, conf => { checkpoint_completion_target => '0.9', checkpoint_flush_after => '256kB', wal_level => 'replica',
 	# without, nothing is written back
-	fsync => 'on' });
+	fsync => 'on', data_sync_retry => 'on' });
