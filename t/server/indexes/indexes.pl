@@ -67,6 +67,11 @@ with_each_io_method('sync; long: all', sub {
 		$aio->sql("SELECT bt_index_check('scenario.c_i', true)") if $am eq 'btree' && !$aio->lacks('amcheck');
 	}), each => [ [ btree => 'k', 'k = i' ], [ brin => 'n', 'n = i' ], [ gin => '(ARRAY[k])', 'ARRAY[k] @> ARRAY[i]' ] ]);
 
+	$aio->scenario('a range of a BRIN index', with('alice', 40, sub ($alice, $t) {
+		$aio->sql("CREATE INDEX t_i ON $t USING brin (blk) WITH (pages_per_range = 10); SELECT brin_desummarize_range('scenario.t_i', 10 * i) FROM generate_series(0, 3) i");
+		$aio->gives("SELECT brin_summarize_range('scenario.t_i', 15), brin_summarize_new_values('scenario.t_i')", '1|3', 'is summarized, and no other one; then all that are left');
+	}));
+
 	# rows that are deleted, but not for each snapshot, have their entries
 	$aio->scenario('a snapshot that is older than the index: %s', with('bob', 40, changes => 1, sub ($bob, $t, $am) {
 		$bob->sql("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM $t; SET enable_seqscan = off; SET enable_bitmapscan = off");

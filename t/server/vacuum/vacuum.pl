@@ -41,6 +41,10 @@ with_each_io_method('io_uring; long: all', sub {
 		cmp_ok(abs($read_rate * $dirtied - $write_rate * $reads), '<', 0.001 * ($reads + $dirtied), 'the read rate and the write rate have the ratio of the blocks');
 		like($report, qr/^I\/O timings: read: [\d.]+ ms, write: [\d.]+ ms$/m, 'the time of I/O');
 		like($report, qr/^system usage: CPU: user: [\d.]+ s, system: [\d.]+ s, elapsed: [\d.]+ s$/m, 'and of all');
+		my $u = $aio->table('u', 20);
+		$aio->evict($t);
+		$alice->sql("VACUUM (DISABLE_PAGE_SKIPPING, TRUNCATE off, VERBOSE) $t, $u");
+		is_between((join("\n", $alice->notices) =~ /hits, (\d+) reads/g)[1], 20, 40, 'blocks read of the second table');
 	}));
 
 	$aio->scenario('a view', with('alice', sub ($alice) {
@@ -231,6 +235,16 @@ with_each_io_method('sync; long: all', sub {
 		like($alice->sql("EXPLAIN (COSTS off) SELECT * FROM $t WHERE " . sprintf $condition, 2), qr/v_i/, 'the searches use the index');
 		$aio->gives("SELECT count(*) FROM (SELECT bt_index_check('scenario.v_i', true)) c", 1, 'amcheck finds nothing') if $kind eq 'btree' && !$aio->lacks('amcheck');
 	}), each => [ sort keys %by_index ]);
+
+	$aio->scenario('entries of partial indexes', with('alice', sub ($alice) {
+		$alice->sql('CREATE TABLE scenario.p WITH (autovacuum_enabled = off) AS SELECT i AS k, point(i, 0) AS p FROM generate_series(1, 300) i');
+		$alice->sql("CREATE INDEX ON scenario.p $by_index{$_}[0] WHERE k <= 100") for qw(btree hash gist spgist);
+		for my $statement ('CREATE INDEX', 'VACUUM scenario.p')
+		{
+			$alice->sql($statement) if $statement =~ /VACUUM/;
+			$aio->gives("SELECT string_agg(DISTINCT reltuples::text, ' ') FROM pg_class, pg_index WHERE oid = indexrelid AND indrelid = 'scenario.p'::regclass", 100, "after $statement");
+		}
+	}));
 
 	# the root is the only page
 	$aio->scenario('indexes of one page', with('alice', sub ($alice, $kind, @dead) {
