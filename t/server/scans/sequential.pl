@@ -169,6 +169,25 @@ with_each_io_method('worker; long: all', sub {
 		$alice->ends;
 	}), skip => $aio->no_faults);
 
+	# an index waits for a lock when VACUUM FULL has scanned the table, whose last pages are empty
+	$aio->scenario('the progress of a rewrite at its end', with('alice bob', 20, sub ($alice, $bob, $t) {
+		$aio->sql("CREATE FUNCTION scenario.waits(int) RETURNS int IMMUTABLE LANGUAGE sql AS 'SELECT \$1 FROM pg_advisory_xact_lock_shared(7)'; CREATE INDEX ON $t (scenario.waits(blk)); SELECT grow_rel('$t', 5)");
+		$bob->sql('SELECT pg_advisory_lock(7)');
+		$alice->waits("VACUUM FULL $t", 'advisory');
+		$aio->gives("SELECT phase, heap_blks_total, heap_blks_scanned FROM pg_stat_progress_cluster WHERE pid = ${\$alice->pid}", 'rebuilding index|25|25', 'all blocks are scanned');
+		$bob->sql('SELECT pg_advisory_unlock(7)');
+		$alice->ends;
+	}));
+
+	$aio->scenario('the progress of CREATE INDEX', with('alice', sub ($alice) {
+		$aio->sql('CREATE TABLE scenario.p (n int) PARTITION BY LIST (n); CREATE TABLE scenario.q PARTITION OF scenario.p DEFAULT PARTITION BY LIST (n); CREATE TABLE scenario.r PARTITION OF scenario.q DEFAULT; INSERT INTO scenario.p VALUES (1)');
+		$aio->evict('scenario.r');
+		$aio->read_at_completion_wait($alice, 'CREATE INDEX ON scenario.p (n)', relation => 'scenario.r');
+		$aio->gives("SELECT partitions_total FROM pg_stat_progress_create_index WHERE pid = ${\$alice->pid}", 2, 'partitions of partitions count, too');
+		$aio->completion_continue;
+		$alice->ends;
+	}), skip => $aio->no_faults);
+
 	$aio->scenario('a parallel scan says where it stands', with('alice bob', sub ($alice, $bob) {
 		my $t = numbered_table($aio, 'r', 600, 1);
 		$_->sql('SET synchronize_seqscans = on; SET io_combine_limit = 1; SET effective_io_concurrency = 1') for $alice, $bob;

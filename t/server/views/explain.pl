@@ -192,6 +192,8 @@ for_each_io_method('io_uring; long: all', sub {
 		my $cached = explained($alice, 'BUFFERS', "SELECT count(*) FROM $t");
 		is_between($cached->{'Shared Hit Blocks'}, 120, 239, 'once more, a hit for each block, and none counted twice');
 		is($cached->{"Shared $_ Blocks"}, 0, "\l$_: none") for qw(Read Dirtied);
+		my $limited = explained($alice, 'BUFFERS', "SELECT blk FROM $t LIMIT 20")->{plan};
+		cmp_ok(node_at('Gather', $limited)->{'Shared Hit Blocks'}, '>=', node_at('Seq Scan', $limited)->{'Shared Hit Blocks'}, 'with LIMIT, Gather has those of its workers');
 	}), each => [ 'on', 'off' ]);
 
 	$aio->scenario('dirtied blocks, temporary blocks and WAL', with('alice', 40, changes => 1, sub ($alice, $t) {
