@@ -67,6 +67,7 @@ for_each_io_method('worker; long: all', sub {
 			$aio->poll(sub { ($startup) = $processes->('startup'); $startup || $is_late->() });
 			while_still($startup, sub {
 				return $startup = undef if $is_late->();
+				$aio->poll(sub { $processes->('checkpointer') });
 				$aio->signal('INT');
 				$aio->poll(sub { $aio->log_text($size) =~ /received fast shutdown request/ });
 			}) if $startup;
