@@ -24,12 +24,6 @@ download_source_release() {
 	return 1
 }
 
-unpack_source_release() {
-	local dir=$1 major=$2
-	mkdir "$dir/unpacked"
-	tar -xf "$dir/postgresql-$major"_*.orig.tar.* -C "$dir/unpacked" --strip-components=1 --no-same-owner
-}
-
 # provide_source_release MAJOR SUITE
 provide_source_release() {
 	local major=$1 suite=$2 dir tmp=$cache/tmp.source-$1 log=$cache/log/source-$1.log mirror
@@ -40,7 +34,8 @@ provide_source_release() {
 	mkdir -p "$tmp"
 	: >"$log"
 	step "downloading the source package of $major" "$log" download_source_release "$tmp" "$mirror" "$major" "$suite" || return 1
-	step "unpacking it" "$log" unpack_source_release "$tmp" "$major" || return 1
+	step "unpacking it" "$log" \
+		tar -xf "$tmp/postgresql-$major"_*.orig.tar.* --one-top-level="$tmp/unpacked" --strip-components=1 --no-same-owner || return 1
 	mv "$tmp/unpacked" "$dir"
 	rm -rf "$tmp"
 }
@@ -48,7 +43,7 @@ provide_source_release() {
 # Prints the arguments of configure for the libraries that this machine has.
 library_arguments() {
 	local package
-	for package in liburing:liburing numa:libnuma 'icu-uc icu-i18n:icu' zlib:zlib; do
+	for package in liburing:liburing numa:libnuma 'icu-uc icu-i18n:icu' zlib:zlib readline:readline; do
 		# shellcheck disable=SC2086  # icu is two packages
 		if pkg-config --exists ${package%:*} 2>/dev/null; then
 			echo "--with-${package#*:}"
@@ -56,12 +51,6 @@ library_arguments() {
 			echo "--without-${package#*:}"
 		fi
 	done
-	if echo '#include <stdio.h>
-		#include <readline/readline.h>' | gcc -E - >/dev/null 2>&1; then
-		echo --with-readline
-	else
-		echo --without-readline
-	fi
 }
 
 # What follows runs as the ordinary user, with $1 the directory to build in and $2 the source; configure is given what is

@@ -86,10 +86,7 @@ mounts_outside() {
 		[ -e "$path" ] || continue
 		closed=$(closed_on_the_way "$path")
 		[ -n "$closed" ] || continue
-		case " ${mounts[*]} " in
-			*" --tmpfs $closed "*) ;;
-			*) mounts+=(--tmpfs "$closed") ;;
-		esac
+		[[ " ${mounts[*]} " == *" --tmpfs $closed "* ]] || mounts+=(--tmpfs "$closed")
 	done
 }
 

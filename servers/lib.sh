@@ -100,17 +100,14 @@ server_pg_config() {
 # Prints the environment that a server's programs need, one variable a line.  The
 # user's own options come last, and win.
 server_environment() {
-	case $(server_column "$1" how) in
-		sanitizers)
-			# detect_leaks: processes of the server end without freeing their memory.
-			# detect_stack_use_after_return: it moves variables to a false stack, and
-			# the server measures the depth of its stack by a variable's address.
-			# abort_on_error: a crash of the server makes the test fail.
-			printf '%s\n' \
-				"ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=0:abort_on_error=1:${ASAN_OPTIONS:-}" \
-				"UBSAN_OPTIONS=halt_on_error=1:abort_on_error=1:print_stacktrace=1:${UBSAN_OPTIONS:-}"
-			;;
-	esac
+	[ "$(server_column "$1" how)" = sanitizers ] || return 0
+	# detect_leaks: processes of the server end without freeing their memory.
+	# detect_stack_use_after_return: it moves variables to a false stack, and
+	# the server measures the depth of its stack by a variable's address.
+	# abort_on_error: a crash of the server makes the test fail.
+	printf '%s\n' \
+		"ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=0:abort_on_error=1:${ASAN_OPTIONS:-}" \
+		"UBSAN_OPTIONS=halt_on_error=1:abort_on_error=1:print_stacktrace=1:${UBSAN_OPTIONS:-}"
 }
 
 # Prints the arguments of configure that a server gets for how it is made, one a line.

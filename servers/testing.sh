@@ -9,10 +9,7 @@ PATH=$bindir:$PATH
 
 # Prints the settings by which a server finds the staged extension.
 staged_settings() {
-	cat <<-END
-		extension_control_path = '$stage/share:\$system'
-		dynamic_library_path = '$stage/lib:\$libdir'
-	END
+	printf '%s\n' "extension_control_path = '$stage/share:\$system'" "dynamic_library_path = '$stage/lib:\$libdir'"
 }
 
 # Others may read the settings meanwhile.
