@@ -17,7 +17,7 @@ the edit fits every version.  A line that begins with "#" is a comment.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -27,6 +27,7 @@ from ..project import ROOT, Problem
 HERE = ROOT / "bench/bugs"
 HEADER = re.compile(r"([\w.-]+)(?: \[(\d+)\])?: (.*)")
 NEWEST_WITHOUT_19 = 18
+CONSTANT_OR_CHARACTER = re.compile(r""" "(?:\\.|[^"\\])*"? | '(?:\\.|[^'\\])*'? | (.) """, re.DOTALL | re.VERBOSE)
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,26 @@ class Bug:
         return all((ROOT / edit.file).exists() for edit in self.edits)
 
 
+def characters(text: str, start: int = 0) -> Iterator[tuple[int, str]]:
+    """The characters outside of string and character constants, with their positions."""
+    for found in CONSTANT_OR_CHARACTER.finditer(text, start):
+        if found[1]:
+            yield found.start(), found[1]
+
+
+def split_outside(text: str, *separators: str) -> tuple[list[str], list[str]]:
+    """The parts of a text between separators that stand outside of parentheses and constants; and these separators."""
+    parts, found, depth, begin = [], [], 0, 0
+    for position, char in characters(text):
+        depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(char, 0)
+        for separator in separators:
+            if depth == 0 and text.startswith(separator, position):
+                parts.append(text[begin:position])
+                found.append(separator)
+                begin = position + len(separator)
+    return [*parts, text[begin:]], found
+
+
 @dataclass(frozen=True)
 class Function:
     """A function of a C file that pgindent has formatted: text[start:body] is its head, text[body] is "{"."""
@@ -74,15 +95,9 @@ class Function:
     def arguments(self) -> list[str] | None:
         """The names of the arguments; None for a variable number of arguments."""
         inside = self.head[self.head.index(self.name + "(") + len(self.name) + 1:self.head.rindex(")")].replace("PG_FUNCTION_ARGS", "FunctionCallInfo fcinfo")
-        parts, depth = [""], 0
-        for char in inside:
-            depth += {"(": 1, ")": -1}.get(char, 0)
-            if char == "," and depth == 0:
-                parts.append("")
-            else:
-                parts[-1] += char
         names = []
-        for part in (re.sub(r"\b(?:pg_attribute_\w+(?:\(\))?|PG_USED_FOR_ASSERTS_ONLY)|\[[^]]*\]", "", part).strip() for part in parts):
+        for part in split_outside(inside, ",")[0]:
+            part = re.sub(r"\b(?:pg_attribute_\w+(?:\(\))?|PG_USED_FOR_ASSERTS_ONLY)|\[[^]]*\]", "", part).strip()
             if part == "...":
                 return None
             if part != "void":

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from .bugs import functions_of, without_comments
+from .bugs import characters, functions_of, split_outside, without_comments
 
 CONDITION = re.compile(r"\t+(?:else )?if \(")
 # a call, an increment or an assignment
@@ -52,23 +52,6 @@ class Point:
         return f"{self.file} {self.function}"
 
 
-def characters(text: str, start: int = 0) -> Iterator[tuple[int, str]]:
-    """The characters outside of string and character constants, with their positions."""
-    quote = ""
-    position = start
-    while position < len(text):
-        char = text[position]
-        if quote and char == "\\":
-            position += 1
-        elif quote:
-            quote = "" if char == quote else quote
-        elif char in "\"'":
-            quote = char
-        else:
-            yield position, char
-        position += 1
-
-
 def closing(text: str, start: int) -> int:
     """The position of the parenthesis that closes the one at start."""
     depth = 0
@@ -81,14 +64,8 @@ def closing(text: str, start: int) -> int:
 
 def terms_of(condition: str) -> tuple[list[str], set[str]]:
     """The terms of a condition and the operators between them."""
-    terms, operators, depth, begin = [], set(), 0, 0
-    for position, char in characters(condition):
-        depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(char, 0)
-        if depth == 0 and condition[position:position + 2] in ("&&", "||"):
-            terms.append(condition[begin:position])
-            operators.add(condition[position:position + 2])
-            begin = position + 2
-    return [*terms, condition[begin:]], operators
+    terms, operators = split_outside(condition, "&&", "||")
+    return terms, set(operators)
 
 
 class Instrumented:
