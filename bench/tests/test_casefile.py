@@ -17,29 +17,22 @@ from .test_report import report
 
 class OurCases(unittest.TestCase):
     def test_all_load(self) -> None:
+        """Every query of a real plan names it; cases without EXPLAIN have no plan to name."""
         for path in sorted(CASES.glob("*.toml")):
             with self.subTest(path.name):
                 case = casefile.load(path)
                 self.assertEqual(casefile.from_data(case.name, json.loads(json.dumps(case.data()))), case)
+                if case.id.startswith("P") and (case.explain or case.run.pgbench):
+                    self.assertTrue(all(case.expected_plan(variant).names for variant in case.variants))
 
 
-class Expectations(unittest.TestCase):
-    def test_only_of_a_pair_around_the_change(self) -> None:
+    def test_signs_are_promised_of_a_pair_around_the_change_only(self) -> None:
         case = load_case("r03_repeated_blocks")
         self.assertEqual(case.expected_sign("worker", 180006, 190000), "slower")
         for pair in ((180006, 180007), (190000, 200000), (190000, 180006)):
             self.assertIsNone(case.expected_sign("worker", *pair))
 
-
-class Plans(unittest.TestCase):
-    def test_every_query_of_a_real_plan_names_it(self) -> None:
-        """Cases without EXPLAIN have no plan to name."""
-        for path in sorted(CASES.glob("*.toml")):
-            case = casefile.load(path)
-            if case.id.startswith("P") and (case.explain or case.run.pgbench):
-                self.assertTrue(all(case.expected_plan(variant).names for variant in case.variants), case.id)
-
-    def test_by_variant(self) -> None:
+    def test_plans_by_variant(self) -> None:
         case = load_case("p01_index_scan")
         found = {variant.value_of("direction"): case.expected_plan(variant).names for variant in case.variants if variant.matches("random")}
         self.assertEqual(found, {"forward": ["Index Scan using large_random_idx on large"],
@@ -137,7 +130,6 @@ class Settings(unittest.TestCase):
         self.assertEqual(Variant((("io", "buffered"),)).settings([], 190000), {"debug_io_direct": ""})
         self.assertEqual(variant.settings(["order"], 190000), common | {"io_min_workers": "4", "io_max_workers": "4"})
 
-
     def test_of_a_version(self) -> None:
         settings = {"fsync": "on", "18": {"io_workers": 1}, "19": {"io_min_workers": 1}}
         self.assertEqual(for_server(settings, 180006), {"fsync": "on", "io_workers": "1"})
@@ -146,17 +138,12 @@ class Settings(unittest.TestCase):
 
 class Labels(unittest.TestCase):
     def test_what_does_not_vary_is_not_said(self) -> None:
-        labels = [variant.label for variant in combinations({"io_method": ["worker", "sync"], "cache": ["warm"]})]
-        self.assertEqual(labels, ["worker", "sync"])
-
-    def test_a_single_one_has_a_name(self) -> None:
-        self.assertEqual([variant.label for variant in combinations({"io_method": ["worker"], "cache": ["warm"]})], ["worker"])
+        for methods in (["worker", "sync"], ["worker"]):
+            self.assertEqual([variant.label for variant in combinations({"io_method": methods, "cache": ["warm"]})], methods)
 
     def test_matches(self) -> None:
         variant = combinations({"io_method": ["worker"], "cache": ["cold server"]})[0]
-        self.assertTrue(variant.matches("worker"))
-        self.assertTrue(variant.matches("cold server, worker"))
-        self.assertFalse(variant.matches("worker, warm"))
+        self.assertEqual([variant.matches(words) for words in ("worker", "cold server, worker", "worker, warm")], [True, True, False])
 
 
 def rows(first: str) -> list[list[str]]:

@@ -116,8 +116,7 @@ class Promises(unittest.TestCase):
         self.assertEqual(wording.promise(made), "promised: 18.6 at least 5 times 19rc1: met with worker; NOT MET with io_uring")
         self.assertIn("NOT MET with io_uring", " ".join(shown(made, 80)))
 
-    def test_none(self) -> None:
-        self.assertEqual(wording.promise(report()), "")
+        self.assertEqual(wording.promise(report()), "", "R3 itself promises none")
         self.assertEqual(replace(report(1), case=load_case("r03_device")).promises(), {})
 
 

@@ -20,19 +20,16 @@ def scan(ios: int, waits: int, in_progress: float) -> dict[str, Any]:
 
 
 class Plans(unittest.TestCase):
-    def test_of_18(self) -> None:
-        self.assertEqual(figures_of_plan(explained()), {"time": 12.5, "read_blocks": 32})
-
-    def test_read_time_where_it_is_tracked(self) -> None:
-        figures = figures_of_plan(explained(**{"Shared I/O Read Time": 3.5, "Local I/O Read Time": 0.5}))
-        self.assertEqual(figures["read_time"], 4)
-
-    def test_scans_are_added_up(self) -> None:
-        figures = figures_of_plan(explained(Plans=[scan(30, 5, 4.0), {"Plans": [scan(10, 1, 2.0)]}]))
-        self.assertEqual((figures["waits"], figures["in_progress"]), (6, 3.5))
-
-    def test_a_function_has_no_scan(self) -> None:
-        self.assertNotIn("waits", figures_of_plan(explained(Plans=[scan(0, 0, 0.0)])))
+    def test_figures(self) -> None:
+        """Read times are there if they are tracked; scans are added up, and a function has none."""
+        common = {"time": 12.5, "read_blocks": 32}
+        for more, figures in (
+            ({}, {}),
+            ({"Shared I/O Read Time": 3.5, "Local I/O Read Time": 0.5}, {"read_time": 4}),
+            ({"Plans": [scan(30, 5, 4.0), {"Plans": [scan(10, 1, 2.0)]}]}, {"waits": 6, "in_progress": 3.5}),
+            ({"Plans": [scan(0, 0, 0.0)]}, {}),
+        ):
+            self.assertEqual(figures_of_plan(explained(**more)), common | figures)
 
 
 INDEX_SCAN = {"Node Type": "Index Scan", "Scan Direction": "Backward", "Index Name": "t_i_idx", "Relation Name": "t", "Actual Rows": 9, "Heap Fetches": 3}

@@ -63,9 +63,6 @@ class Contrast(_Table):
     to: StrictStr
     expect: dict[str, Sign] = {}  # sign by major version; other versions promise nothing
 
-    def expected_sign(self, version_num: int) -> str | None:
-        return self.expect.get(str(version_num // 10000))
-
 
 class CaseFile(_Table):
     id: StrictStr
@@ -161,14 +158,8 @@ class Case:
 
     def contrasted(self, variants: Sequence[Variant]) -> list[tuple[Contrast, Variant, Variant]]:
         """Returns the pairs of variants that differ only in the two values of a contrast."""
-        pairs = []
-        for contrast in self.file.contrast:
-            for of in variants:
-                if of.matches(contrast.of):
-                    name = next(name for name, value in of.values if value == contrast.of)
-                    if (to := of.replaced(name, contrast.to)) in variants:
-                        pairs.append((contrast, of, to))
-        return pairs
+        return [(contrast, of, to) for contrast in self.file.contrast for of in variants for to in variants
+                if [(one[1], other[1]) for one, other in zip(of.values, to.values) if one != other] == [(contrast.of, contrast.to)]]
 
     def number_of_comparisons(self, variants: Sequence[Variant], servers: int) -> int:
         return (len(variants) if servers == 2 else 0) + servers * len(self.contrasted(variants))

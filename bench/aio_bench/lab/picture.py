@@ -78,8 +78,10 @@ def _write_texts(figure: Figure, axes: Axes, report: Report) -> None:
         text.set_x(left)
 
 
-def _draw(report: Report, groups: list[str], labels: list[str]) -> tuple[Figure, Axes]:
+def draw(report: Report, *paths: Path) -> None:
     """Draws the variants one below the other."""
+    groups = [variant for variant, results in report.runs.items() if results]
+    labels = [server.label for server in report.servers]
     figure, axes = pyplot.subplots(figsize=(11, 2.6 + 0.5 * len(groups)), layout="constrained")
     for position, variant in enumerate(groups):
         for number, (label, colour) in enumerate(zip(labels, COLOURS)):
@@ -103,11 +105,6 @@ def _draw(report: Report, groups: list[str], labels: list[str]) -> tuple[Figure,
         handles=[pyplot.Rectangle((0, 0), 1, 1, color=colour) for _, colour in zip(labels, COLOURS)],
         labels=labels, loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0.2, borderpad=0, ncol=len(labels), frameon=False, fontsize=11,
     )
-    return figure, axes
-
-
-def draw(report: Report, *paths: Path) -> None:
-    figure, axes = _draw(report, [variant for variant, results in report.runs.items() if results], [server.label for server in report.servers])
     axes.set_axisbelow(True)
     _write_texts(figure, axes, report)
     for path in paths:

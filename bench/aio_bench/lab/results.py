@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from . import casefile, devices, stats
-from .casefile import Case, Contrast
+from .casefile import Case
 from .devices import Device
 from .machine import Machine, Storage
 
@@ -64,7 +64,6 @@ class ContrastResult:
     to: str
     ratio: stats.Ratio
     expected_sign: str | None
-    contrast: Contrast
 
 
 @dataclass
@@ -113,7 +112,7 @@ class Report:
                 first, second = (self.values(each.label, server.label) for each in (of, to))
                 if first and second:
                     ratio = stats.compare(first, second, paired, self.case.figure.same, self.corrected_for)
-                    results.append(ContrastResult(server.label, of.label, to.label, ratio, contrast.expected_sign(server.version_num), contrast))
+                    results.append(ContrastResult(server.label, of.label, to.label, ratio, contrast.expect.get(str(server.version_num // 10000))))
         return results
 
     def expected_sign(self, variant: str) -> str | None:
@@ -146,14 +145,6 @@ class Report:
         names = dict.fromkeys(variant.value_of("device") or devices.NONE for variant in self.case.variants)
         return {name: device for name in names if (device := devices.named(name))}
 
-    def provenance(self) -> dict[str, Any]:
-        return {
-            "name": self.case.name, "case": self.case.data(), "project_commit": self.commit, "started": self.started, "quick": self.quick,
-            "comparisons": self.corrected_for, "devices": {name: asdict(device) for name, device in self.devices().items()},
-            "machine": asdict(self.machine), "storage": asdict(self.storage), "direct_io": self.direct_io,
-            "servers": [asdict(server) for server in self.servers],
-        }
-
     def _compared(self, ratio: stats.Ratio, expected_sign: str | None) -> dict[str, Any]:
         return {**asdict(ratio), "sign": self.case.figure.sign(ratio.sign), "expected_sign": expected_sign}
 
@@ -161,7 +152,12 @@ class Report:
         """Returns lines of JSON that load() reads.  Each line says what it is: first the provenance, then runs,
         ratios, contrasts and what was skipped."""
         case = {"case": self.case.id}
-        lines: list[dict[str, Any]] = [{"line": "provenance", **self.provenance()}]
+        lines: list[dict[str, Any]] = [{
+            "line": "provenance", "name": self.case.name, "case": self.case.data(), "project_commit": self.commit,
+            "started": self.started, "quick": self.quick, "comparisons": self.corrected_for,
+            "devices": {name: asdict(device) for name, device in self.devices().items()}, "machine": asdict(self.machine),
+            "storage": asdict(self.storage), "direct_io": self.direct_io, "servers": [asdict(server) for server in self.servers],
+        }]
         for variant, by_server in self.runs.items():
             for server, runs in by_server.items():
                 of_run = {"line": "run", **case, "variant": variant, "server": server, "measure": self.case.measure}

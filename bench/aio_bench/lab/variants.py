@@ -24,17 +24,11 @@ OWN = {
 }
 
 
-def _of_version(settings: dict[str, Any], version_num: int) -> dict[str, Any]:
-    """Returns the sub-table of the newest major version that is not newer than the server."""
-    major = version_num // 10000
-    known = [int(key) for key, value in settings.items() if isinstance(value, dict) and int(key) <= major]
-    return dict(settings[str(max(known))]) if known else {}
-
-
 def for_server(settings: dict[str, Any], version_num: int) -> dict[str, str]:
-    """Returns the settings of all servers and those for servers from a major version on."""
+    """Returns the settings of all servers, and those of the newest major version that is not newer than the server."""
     common = {name: value for name, value in settings.items() if not isinstance(value, dict)}
-    return {name: str(value) for name, value in (common | _of_version(settings, version_num)).items()}
+    known = [name for name in settings if name not in common and int(name) <= version_num // 10000]
+    return {name: str(value) for name, value in (common | settings.get(max(known, key=int, default=""), {})).items()}
 
 
 @dataclass(frozen=True)
@@ -72,9 +66,6 @@ class Variant:
     @property
     def has_device(self) -> bool:
         return self.value_of("device") not in (None, devices.NONE)
-
-    def replaced(self, name: str, value: str) -> Variant:
-        return Variant(tuple((key, value if key == name else own) for key, own in self.values), self.constant)
 
     def matches(self, words: str) -> bool:
         """Returns whether the variant has all of these values, which commas separate."""
