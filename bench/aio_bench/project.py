@@ -115,6 +115,12 @@ def digest(*paths: Path, also: str = "") -> str:
     return found.hexdigest()
 
 
+def write_files(directory: Path, texts: dict[str, str]) -> None:
+    for name, text in texts.items():
+        (directory / name).parent.mkdir(parents=True, exist_ok=True)
+        (directory / name).write_text(text)
+
+
 def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 

@@ -139,22 +139,22 @@ class Reasons(unittest.TestCase):
 
     def test_as_many_rings_as_the_server(self) -> None:
         """The server counts the same processes for its semaphores, and those of I/O workers besides."""
-        program = Path(subprocess.run([PG_CONFIG, "--bindir"], capture_output=True, text=True).stdout.strip(), "postgres")
-        cluster = self.cluster(program)
+        program, cluster = self.cluster()
         counted = subprocess.run([program, "-C", "num_os_semaphores", "-D", cluster], capture_output=True, text=True).stdout
         said = run(cluster, PG_CONFIG).stdout.splitlines()
         # 32: MAX_IO_WORKERS
         self.assertEqual(int(said[1].split()[0]) + 32, int(counted), said)
 
-    def cluster(self, program: Path) -> Path:
+    def cluster(self) -> tuple[Path, Path]:
+        """Returns the server's program, and the data directory of a new cluster."""
+        program = Path(subprocess.run([PG_CONFIG, "--bindir"], capture_output=True, text=True).stdout.strip(), "postgres")
         cluster = Path(self.directory, "data")
         subprocess.run([program.with_name("initdb"), "-D", cluster, "-A", "trust", "--no-sync"], capture_output=True, check=True)
-        return cluster
+        return program, cluster
 
     def test_running_server(self) -> None:
         """Of a server that runs, the probe counts the rings, knows the command line, and judges by its limits."""
-        program = Path(subprocess.run([PG_CONFIG, "--bindir"], capture_output=True, text=True).stdout.strip(), "postgres")
-        cluster = self.cluster(program)
+        program, cluster = self.cluster()
         pg_ctl = [str(program.with_name("pg_ctl")), "-D", str(cluster), "-l", f"{self.directory}/log", "-w"]
         for number, answer, status in ((1000, "usable: server [0-9]+ runs with io_uring", 0), (285, "usable until a crash: .* limits are too low .*", 1)):
             options = f"-c io_method=io_uring -N 102 --max-wal-senders=8 -k {self.directory} -c listen_addresses="

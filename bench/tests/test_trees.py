@@ -62,16 +62,10 @@ class Trees(unittest.TestCase):
         self.directory.chmod(0o755)
         self.tree, self.cache = self.directory / "tree", self.directory / "cache"
         self.cache.mkdir()
-        self.write(TREE)
+        project.write_files(self.tree, TREE)
         (self.tree / "configure").chmod(0o755)
         for command in (["init", "-q"], ["add", "."], ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "1"]):
             subprocess.run(["git", "-C", self.tree, *command], check=True)
-
-    def write(self, files: dict[str, str], where: Path | None = None) -> None:
-        for name, text in files.items():
-            path = (where or self.tree) / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
 
     def run_script(self, script: str, *arguments: str | Path) -> str:
         done = subprocess.run([project.ROOT / "servers" / script, *arguments], capture_output=True, text=True, env={**os.environ, "XDG_CACHE_HOME": str(self.cache)})
@@ -80,7 +74,7 @@ class Trees(unittest.TestCase):
 
     def made(self, **changed: str) -> list[str]:
         """Provides the server of the tree after an edit.  Returns what was done for it."""
-        self.write({{"main": "src/backend/main.c", "other": "src/backend/other.c", "h": "src/include/h.h", "m": "contrib/amcheck/m.c", "readme": "README"}[name]: text for name, text in changed.items()})
+        project.write_files(self.tree, {{"main": "src/backend/main.c", "other": "src/backend/other.c", "h": "src/include/h.h", "m": "contrib/amcheck/m.c", "readme": "README"}[name]: text for name, text in changed.items()})
         before = self.log()
         self.run_script("provide", f"source:{self.tree}")
         return sorted((Counter(self.log()) - Counter(before)).elements())
@@ -106,7 +100,8 @@ class Trees(unittest.TestCase):
             self.assertEqual(self.made(), ["configure", *everything])
 
     def test_files_compiled_otherwise_leave_nothing_behind(self) -> None:
-        self.write({"src/backend/other.c": '#include "switch.h"\nint other(void) { return SWITCH; }\n', "src/include/switch.h": "#define SWITCH 7\n"}, self.directory / "text")
+        project.write_files(self.directory / "text", {"src/backend/other.c": '#include "switch.h"\nint other(void) { return SWITCH; }\n',
+                                                      "src/include/switch.h": "#define SWITCH 7\n"})
         server = f"source:{self.tree}"
         out = self.run_script("variant", "--text", self.directory / "text", server, self.directory / "a", "-w", "src/backend/other.c", "src/backend/none.c")
         self.assertEqual((out, self.version("a/server")), ("src/backend/none.c\n", "71"))

@@ -185,9 +185,7 @@ class PatchInC(WithDirectory):
     def setUp(self) -> None:
         super().setUp()
         for side, text in (("before", BEFORE), ("after", AFTER)):
-            for name in (NAME, "src/include/f.h", "src/test/t.c"):
-                (self.directory / side / name).parent.mkdir(parents=True, exist_ok=True)
-                (self.directory / side / name).write_text(text)
+            project.write_files(self.directory / side, dict.fromkeys((NAME, "src/include/f.h", "src/test/t.c"), text))
         self.after = self.directory / "after"
 
     def covered(self, calls: str) -> Coverage:

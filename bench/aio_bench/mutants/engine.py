@@ -19,7 +19,7 @@ from functools import cached_property
 from pathlib import Path
 
 from .. import servers
-from ..project import CACHE, ROOT, Problem, digest, lock
+from ..project import CACHE, ROOT, Problem, digest, lock, write_files
 from ..servers import ServerError
 from . import points, switches
 from .bugs import Bug, major_of
@@ -117,8 +117,7 @@ class Engine:
                 shutil.copytree(path, checkout / path.name, symlinks=True, ignore=shutil.ignore_patterns("*.o", "*.bc"), copy_function=shutil.copy)
             elif path.exists():
                 shutil.copy(path, checkout)
-        for file, text in own.items():
-            (checkout / file).write_text(text)
+        write_files(checkout, own)
         self.must(self.command("/usr/bin/env", "COPT=-w", servers.SCRIPTS / "stage", checkout))
 
     def compile(self, texts: Texts) -> None:
@@ -130,9 +129,7 @@ class Engine:
         directory = self.directory / "texts"
         shutil.rmtree(directory, ignore_errors=True)
         directory.mkdir(parents=True)
-        for file, text in texts.items():
-            (directory / file).parent.mkdir(parents=True, exist_ok=True)
-            (directory / file).write_text(text)
+        write_files(directory, texts)
         files = {file for file in texts if file.endswith(".c")} | {switches.DEFINES}
         if self.source and any(file.endswith(".h") for file in texts):
             # nobody tells make which files include it; ccache knows what is the same

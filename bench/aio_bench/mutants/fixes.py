@@ -8,7 +8,6 @@ injection point.  "# needs OTHER" says that the fix stands on another one.
 import argparse
 import os
 import re
-import shutil
 import subprocess
 import tempfile
 import textwrap
@@ -16,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from .. import servers
-from ..project import CACHE, ROOT, Problem, lock, perform
+from ..project import CACHE, ROOT, Problem, lock, perform, write_files
 from .bugs import Bug, Edit, major_of, parse
 from .engine import Engine
 from .switches import edited
@@ -97,15 +96,11 @@ def patch(name: str, source: Path) -> str:
         identity = [] if is_known else ["-c", "user.name=test_aio", "-c", "user.email=test_aio@invalid"]
         after = texts_of([name], source) | test_texts(name, source)
         git("init", "--quiet")
-        for step in ("before", "after"):
-            for file, text in after.items():
-                (Path(place) / file).parent.mkdir(parents=True, exist_ok=True)
-                if step == "after":
-                    (Path(place) / file).write_text(text)
-                elif (source / file).exists():
-                    shutil.copy(source / file, Path(place) / file)
+        before = {file: (source / file).read_text() for file in after if (source / file).exists()}
+        for texts, message in ((before, "before"), (after, message_of(name, major_of(source)))):
+            write_files(Path(place), texts)
             git("add", "--all")
-            git("commit", "--quiet", "--no-verify", "-m", message_of(name, major_of(source)) if step == "after" else step)
+            git("commit", "--quiet", "--no-verify", "-m", message)
         return git("format-patch", "-1", "--stdout", "--no-signature")
 
 

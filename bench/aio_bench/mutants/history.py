@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from difflib import SequenceMatcher
 from pathlib import Path
 
-from ..project import json_lines
+from ..project import json_lines, write_files
 from .bugs import HERE, Bug, Edit, functions_of, parse, without_comments
 
 COMMITS = HERE / "history/commits.tsv"
@@ -73,9 +73,7 @@ def revert(commit: str, source: Path, clone: Path) -> Bug | None:
     if not files or not all((source / file).exists() for file in files):
         return None
     with tempfile.TemporaryDirectory() as directory:
-        for file in files:
-            (Path(directory) / file).parent.mkdir(parents=True, exist_ok=True)
-            (Path(directory) / file).write_bytes((source / file).read_bytes())
+        write_files(Path(directory), {file: (source / file).read_text() for file in files})
         done = subprocess.run(["patch", "-R", "-p1", "-F3", "-s", "-f", "-d", directory], input=difference, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         if done.returncode != 0:
