@@ -101,20 +101,21 @@ def run(given: argparse.Namespace) -> int:
     left, found = chosen, {}
     try:
         with kept.open("w") as file:
+            def keep(row: dict, told: str) -> None:
+                found[row["name"]] = row
+                print(json.dumps(row), file=file, flush=True)
+                print(f"[{len(found)}/{len(chosen)}] {row['name']}: {verdict(row)} {told}", flush=True)
+
             if given.fuzz:
-                for row in generate(engine, (bug for bug in chosen if isinstance(bug, Bug)), given.fuzz, given.seed):
-                    found[row["name"]] = row
-                    print(json.dumps(row), file=file, flush=True)
-                    print(f"[{len(found)}/{len(chosen)}] {row['name']}: {verdict(row)} {row['reason']}", flush=True)
+                for row in generate(engine, chosen, given.fuzz, given.seed):
+                    keep(row, row["reason"])
                 return 0
             for tier in ("short",) if given.sentinels else ("short", "long"):
                 if not left:
                     break
                 engine.reach(tier)
                 for row in engine.tries(left, tier, expected=given.expected):
-                    found[row["name"]] = row
-                    print(json.dumps(row), file=file, flush=True)
-                    print(f"[{len(found)}/{len(chosen)}] {row['name']}: {verdict(row)} ({row['reason']}) {row['ran']} tests, {row['seconds']} s", flush=True)
+                    keep(row, f"({row['reason']}) {row['ran']} tests, {row['seconds']} s")
                 left = [bug for bug in left if not found[bug.name]["by"]]
     finally:
         all_caught = show([*found.values()])
