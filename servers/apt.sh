@@ -40,14 +40,9 @@ private_apt() {
 	# snapshots.  The hooks are the machine's own business.
 	cat >"$dir/apt.conf" <<-END
 		Dir::State "$dir";
-		Dir::State::Lists "$dir/lists";
 		Dir::State::status "$dir/status";
 		Dir::Cache "$dir";
-		Dir::Cache::Archives "$dir/archives";
-		Dir::Etc::SourceList "$dir/sources.list";
-		Dir::Etc::SourceParts "/dev/null";
-		Dir::Etc::Preferences "/dev/null";
-		Dir::Etc::PreferencesParts "/dev/null";
+		Dir::Etc "$dir";
 		Acquire::Check-Valid-Until "false";
 		Acquire::Languages "none";
 		Acquire::Retries "3";
