@@ -5,7 +5,6 @@
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
 # shellcheck source-path=SCRIPTDIR/../servers
 . "$here/../servers/lib.sh"
-. "$here/../servers/packages"
 
 root=$source_dir/build/packaging/root
 

@@ -31,7 +31,7 @@ def run(given: Namespace) -> int:
     from rich.text import Text
 
     from ..timeline import export, panels, picture, trace
-    from . import casefile, measure, session, table, wording
+    from . import casefile, session, table, wording
     from .output import Output
 
     console = Console(highlight=False)
@@ -45,7 +45,7 @@ def run(given: Namespace) -> int:
         return 1
     say(f"{STORY}\n")
     cases = [casefile.load(path) for path in given.cases]
-    effort = session.Effort(runs=given.runs or casefile.MIN_RUNS, seconds=SECONDS, enough=measure.tells)
+    effort = session.Effort(runs=given.runs or casefile.MIN_RUNS, seconds=SECONDS, enough=lambda ratio: ratio.sign is not None)
     output = Output(given.output)
     reports, written = [], []
     with session.begin(there, given.work, console) as lab:

@@ -50,10 +50,6 @@ class Interrupted(KeyboardInterrupt):
         self.report = report
 
 
-def tells(ratio: Ratio) -> bool:
-    return ratio.sign is not None
-
-
 def _differing_settings(cluster: Cluster, varied: tuple[str, ...]) -> tuple[Setting, ...]:
     rows = execute(cluster, f"""
         SELECT name, current_setting(name), coalesce(boot_val || coalesce(' ' || unit, ''), '')

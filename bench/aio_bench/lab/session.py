@@ -50,7 +50,7 @@ class Effort:
         most_runs = self.most_runs or (runs if self.quick else case.run.most_runs)
         return Limits(
             runs, max(runs, most_runs), self.seconds or (QUICK_SECONDS if self.quick else case.run.seconds),
-            self.enough or (lambda ratio: measure.tells(ratio) and ratio.high <= ratio.low * (1 + NARROW)),
+            self.enough or (lambda ratio: ratio.sign is not None and ratio.high <= ratio.low * (1 + NARROW)),
         )
 
 
