@@ -117,34 +117,28 @@ def check(names: Sequence[str], source: Path) -> list[str]:
     return wrong
 
 
-class Trial:
-    """Two servers, with and without fixes, and the tests that tell them apart."""
-
-    def __init__(self, base: str, names: Sequence[str]) -> None:
-        self.engines, self.locked = {}, []
-        for step, fixed in ("before", False), ("after", True):
-            engine = Engine(base, directory=CACHE / "fixes" / step)
-            assert engine.source
-            self.locked.append(lock(engine.directory, f"another run uses {engine.directory}"))
-            engine.compile(texts_of(names, engine.source, fixed))
-            self.engines[step] = engine
-
-    def outcome(self, step: str, name: str) -> str:
-        """Runs a test.  Returns whether it passes, fails, or breaks off before an assertion fails."""
-        engine = self.engines[step]
-        command = servers.command(engine.server, engine.work, "env", f"PG_TEST_TIMEOUT_DEFAULT={TIMEOUT}", "sh", "-euc", PROVE, "-",
-                                  REPORTS / name / "test.pl", data=True)
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        if "Result: NOTESTS" in done.stdout:
-            raise Problem(f"{name} was skipped: {done.stdout}")
-        (engine.work / f"{name}.log").write_text(done.stdout)
-        return "passes" if done.returncode == 0 else "fails" if re.search(r"^not ok", done.stdout, re.MULTILINE) else "breaks off"
+def outcome(engine: Engine, name: str) -> str:
+    """Runs a test.  Returns whether it passes, fails, or breaks off before an assertion fails."""
+    command = servers.command(engine.server, engine.work, "env", f"PG_TEST_TIMEOUT_DEFAULT={TIMEOUT}", "sh", "-euc", PROVE, "-",
+                              REPORTS / name / "test.pl", data=True)
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if "Result: NOTESTS" in done.stdout:
+        raise Problem(f"{name} was skipped: {done.stdout}")
+    (engine.work / f"{name}.log").write_text(done.stdout)
+    return "passes" if done.returncode == 0 else "fails" if re.search(r"^not ok", done.stdout, re.MULTILINE) else "breaks off"
 
 
 def try_out(base: str, names: Sequence[str]) -> int:
-    trial, wrong = Trial(base, names), 0
+    """Runs tests on two servers, without and with the fixes."""
+    engines, locked, wrong = [], [], 0
+    for step, fixed in ("before", False), ("after", True):
+        engine = Engine(base, directory=CACHE / "fixes" / step)
+        assert engine.source
+        locked.append(lock(engine.directory, f"another run uses {engine.directory}"))
+        engine.compile(texts_of(names, engine.source, fixed))
+        engines.append(engine)
     for name in names:
-        before, after = (trial.outcome(step, name) for step in ("before", "after"))
+        before, after = (outcome(engine, name) for engine in engines)
         is_wrong = (before, after) != ("fails", "passes")
         wrong += is_wrong
         print(f"{name}: the test {before} before and {after} after the fix{' -- WRONG' * is_wrong}", flush=True)
