@@ -55,8 +55,7 @@ select_servers() {
 server_column() {
 	local row name major how suite usual has
 	case $1 in
-		source:*) [ "$2" != how ] || echo source && return ;;
-		source-optimised:*) [ "$2" != how ] || echo source-optimised && return ;;
+		source:* | source-optimised:*) [ "$2" != how ] || echo "${1%%:*}" && return ;;
 		source-*) if [ -e "$cache/$1/.test_aio" ]; then
 			[ "$2" != how ] || sed -E 's/(-[0-9a-f]{12}|-files)+$//' <<<"$1"
 			return
