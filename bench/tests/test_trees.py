@@ -74,7 +74,8 @@ class Trees(unittest.TestCase):
 
     def made(self, **changed: str) -> list[str]:
         """Provides the server of the tree after an edit.  Returns what was done for it."""
-        project.write_files(self.tree, {{"main": "src/backend/main.c", "other": "src/backend/other.c", "h": "src/include/h.h", "m": "contrib/amcheck/m.c", "readme": "README"}[name]: text for name, text in changed.items()})
+        files = {"main": "src/backend/main.c", "other": "src/backend/other.c", "h": "src/include/h.h", "m": "contrib/amcheck/m.c", "readme": "README"}
+        project.write_files(self.tree, {files[name]: text for name, text in changed.items()})
         before = self.log()
         self.run_script("provide", f"source:{self.tree}")
         return sorted((Counter(self.log()) - Counter(before)).elements())
