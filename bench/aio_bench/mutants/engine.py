@@ -24,7 +24,7 @@ from ..servers import ServerError
 from . import points, switches
 from .bugs import Bug, major_of
 from .points import Point
-from .switches import edited, instrumented, root_of, sort_out
+from .switches import edited, instrumented, sort_out
 
 TREE = ("Makefile", "meson.build", "meson_options.txt", "test_aio.control", "src", "sql", "expected", "t", "doc", "servers")
 Texts = dict[str, str]
@@ -173,7 +173,7 @@ class Engine:
                 if batch is not switched:
                     bug = batch[0]
                     assert isinstance(bug, Bug)
-                    files = edited(bug, root_of(bug, self.source or ROOT))
+                    files = edited(bug, ROOT if bug.is_own else self.source or ROOT)
                     self.install(*((self.texts[0], self.texts[1] | files) if bug.is_own else (self.texts[0] | files, self.texts[1])))
                 for result in self.try_batch(batch, options):
                     if result["by"]:

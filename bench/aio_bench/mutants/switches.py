@@ -149,16 +149,12 @@ def with_switches(texts: dict[str, str], root: Path, own: bool = False) -> dict[
             for file, text in ({defines: (root / defines).read_text()} | texts).items()}
 
 
-def root_of(bug: Bug, source: Path) -> Path:
-    return ROOT if bug.is_own else source
-
-
 def sort_out(bugs: Iterable[Bug], source: Path) -> tuple[list[Bug], list[Bug], list[str]]:
     """Those that can have a switch, those that are compiled one by one, and what does not fit."""
     switched, alone, wrong = list[Bug](), list[Bug](), []
     for bug in bugs:
         try:
-            places = [place_of(edit, root_of(bug, source)) for edit in bug.edits]
+            places = [place_of(edit, ROOT if bug.is_own else source) for edit in bug.edits]
         except Problem as error:
             wrong.append(f"{bug.name}: {error}")
             continue
