@@ -247,7 +247,7 @@ for_each_io_method('io_uring; long: all', sub {
 		my ($checkpointer) = $aio->pids_of_type('checkpointer');
 		$aio->sql("DELETE FROM $t WHERE blk = 3");
 		while_injected($checkpointer, 'fsync:error=EIO', $aio->file_of($t), sub { $alice->fails('CHECKPOINT', 'XX000', qr/checkpoint request failed/, 'the checkpoint fails') });
-		is(written_by($aio, $checkpointer, $t, sub { $aio->sql('CHECKPOINT') })->{''}{synced}, 'synced', 'the next one syncs the file');
+		is(written_by_checkpoint($aio, $t)->{''}{synced}, 'synced', 'the next one syncs the file');
 	}), skip => $reason, log => qr/checkpointer ERROR:  could not fsync file/);
 
 	# without the sync, a file may be there again after a power failure
