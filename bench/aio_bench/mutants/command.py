@@ -1,6 +1,6 @@
 """bench/mutants: does the suite notice bugs?  Puts those of bench/bugs into one server and this library, and tries them one by one.
 
-A bug is caught if a test fails with it twice, and not without it; the test that caught it the last time need fail
+A bug is caught if a test fails with it twice, and then not without it; the test that caught it the last time need fail
 only once.  A bug that no test of the short tier notices is tried with the long one.
 """
 
@@ -21,7 +21,7 @@ from .switches import sort_out
 def verdict(row: dict) -> str:
     if row["by"]:
         return ", ".join(row["by"]) + (" (time limit)" if row["timed_out"] else "") + (" (assertion)" if row["asserted"] else "")
-    return ("NOT CAUGHT" if row["ran"] else "NOT REACHED") + (f"; failed only once: {', '.join(row['once'])}" if row["once"] else "")
+    return ("NOT CAUGHT" if row["ran"] else "NOT REACHED") + (f"; failed only once, or without it: {', '.join(row['once'])}" if row["once"] else "")
 
 
 def show(rows: list[dict]) -> bool:
