@@ -250,6 +250,13 @@ for_each_io_method('io_uring; long: all', sub {
 		is(written_by_checkpoint($aio, $t)->{''}{synced}, 'synced', 'the next one syncs the file');
 	}), skip => $reason, log => qr/checkpointer ERROR:  could not fsync file/);
 
+	$aio->scenario('WAL of pages that are mostly empty', with('alice', sub ($alice) {
+		$alice->sql('CREATE TABLE scenario.n AS SELECT generate_series(1, 5000) i');
+		my $lsn = $alice->sql('SELECT pg_current_wal_insert_lsn()');
+		$alice->sql('CREATE INDEX sparse ON scenario.n (i) WITH (fillfactor = 10)');
+		$alice->gives("SELECT pg_current_wal_insert_lsn() - '$lsn' < pg_relation_size('scenario.sparse') / 2", 't', 'images of new pages leave out what is empty');
+	}));
+
 	# without the sync, a file may be there again after a power failure
 	$aio->scenario('WAL that is removed', sub {
 		my ($checkpointer) = $aio->pids_of_type('checkpointer');
