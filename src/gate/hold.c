@@ -195,6 +195,13 @@ gate_close(void)
 	(void) buffer_io_end(0, IO_TIME_NEVER);
 }
 
+static void
+choose_result(GateIo *io, int32 result)
+{
+	io->outcome.has_result = true;
+	io->outcome.result = result;
+}
+
 /* Reads who is to perform a read, as far as that is possible. */
 static GatePerformer
 performer_arg(FunctionCallInfo fcinfo, int arg, PgAioHandle *ioh)
@@ -228,7 +235,8 @@ io_release(PG_FUNCTION_ARGS)
 {
 	int			pid = PG_GETARG_INT32(0);
 	int			io_id = PG_GETARG_INT32(1);
-	IoOutcome	chosen = {0};
+	bool		has_result;
+	int32		result = 0;
 	bool		is_held;
 	bool		is_ours;
 	PgAioHandle *ioh;
@@ -238,7 +246,7 @@ io_release(PG_FUNCTION_ARGS)
 	require_subsystem(fcinfo, &gate_subsystem);
 	check_not_null("pid and io_id", PG_ARGISNULL(0) || PG_ARGISNULL(1));
 	check_range("io_id", io_id, 0, gate->nios - 1);
-	chosen.has_result = io_result_arg(fcinfo, 2, &chosen.result);
+	has_result = io_result_arg(fcinfo, 2, &result);
 
 	ioh = io_handle(io_id);
 	io = &gate->ios[io_id];
@@ -248,8 +256,8 @@ io_release(PG_FUNCTION_ARGS)
 	is_held = io->phase == GATE_HELD && !io->released &&
 		io_owner_pid(ioh) == pid;
 	is_ours = is_held && by == BY_ANYBODY && (!io_is_local(ioh) || ioh->owner_procno == MyProcNumber);
-	if (is_held && chosen.has_result)
-		io->outcome = chosen;
+	if (is_held && has_result)
+		choose_result(io, result);
 	if (is_ours)
 		gate_claim(ioh, io);
 	else if (is_held)
@@ -269,19 +277,20 @@ io_release(PG_FUNCTION_ARGS)
 Datum
 io_release_all(PG_FUNCTION_ARGS)
 {
-	IoOutcome	chosen = {0};
+	bool		has_result;
+	int32		result = 0;
 	int			released = 0;
 
 	require_subsystem(fcinfo, &gate_subsystem);
-	chosen.has_result = io_result_arg(fcinfo, 0, &chosen.result);
+	has_result = io_result_arg(fcinfo, 0, &result);
 
 	LWLockAcquire(gate->lock, LW_EXCLUSIVE);
 	foreach_held(io)
 	{
 		if (io->released)
 			continue;
-		if (chosen.has_result)
-			io->outcome = chosen;
+		if (has_result)
+			choose_result(io, result);
 		release(io, false, BY_ANYBODY);
 		released++;
 	}
