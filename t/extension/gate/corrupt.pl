@@ -37,10 +37,10 @@ for_each_io_method('worker; long: all', sub {
 
 	$aio->scenario('of reads that are held, fail or are short', with('alice bob', 20, sub ($alice, $bob, $t) {
 		$bob->sql("SELECT io_corrupt('$t', 7, 50), io_hold('$t')");
-		my @reads = ([ 'NULL', 'XX001', qr/invalid page in block 7/ ], [ '-5', '58030', qr/could not read blocks 7\.\.7/ ]);
+		my @reads = ([ 'NULL', 'XX001', qr/invalid page in block 7/ ], [ '-5', '58030', qr/could not read blocks 7\.\.8/ ], [ '8192', 'XX001', qr/invalid page in block 7/ ]);
 		for my $read (@reads)
 		{
-			$alice->waits("SELECT read_rel_block_ll('$t', 7)", 'IoGateHeld');
+			$alice->waits("SELECT read_rel_block_ll('$t', 7, nblocks => 2)", 'IoGateHeld');
 			$bob->sql("SELECT io_release(pid, io_id, $read->[0]) FROM io_held");
 			$alice->raises($read->[1], $read->[2], "released with $read->[0]");
 		}
