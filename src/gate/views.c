@@ -130,7 +130,6 @@ Datum
 io_gate_get(PG_FUNCTION_ARGS)
 {
 	FilterCarrier carrier = filter_carriers[FILTER_COMPLETION_WAIT];
-	ProcNumber	worker = gate != NULL ? gate->worker : INVALID_PROC_NUMBER;
 	Row		   *row;
 
 	require_monitor(fcinfo);
@@ -144,8 +143,11 @@ io_gate_get(PG_FUNCTION_ARGS)
 	{
 		row_set(row, "synchronous", BoolGetDatum(gate_sees_synchronous));
 		row_set(row, "writes", BoolGetDatum(io_calls_unavailable.reason == NULL));
-		if (worker != INVALID_PROC_NUMBER)
-			row_set(row, "worker", Int32GetDatum(GetPGProcByNumber(worker)->pid));
+		/* the worker resets its number before it exits */
+		LWLockAcquire(gate->lock, LW_SHARED);
+		if (gate->worker != INVALID_PROC_NUMBER)
+			row_set(row, "worker", Int32GetDatum(GetPGProcByNumber(gate->worker)->pid));
+		LWLockRelease(gate->lock);
 		row_set(row, "held", Int32GetDatum(dclist_count(&gate->held)));
 	}
 	else
