@@ -145,7 +145,7 @@ class Exploration:
         try:
             found = search.run_schedule(self.engine, expected, schedule, watch=watch)
         except NotPossible as missing:
-            print(f"  {missing} is not possible here")
+            print(f"  {missing} is not possible here; possible: {' '.join(self.engine.choices()) or 'nothing'}")
             return search.Failure(schedule, [f"{missing} is not possible"])
         print("  " + "\n  ".join([*answers, *(found.reasons if found else ["all is as it should be"])]), flush=True)
         return found
