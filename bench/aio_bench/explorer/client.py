@@ -99,7 +99,7 @@ class Connection:
                 raise Lost(message)
             return Answer(sqlstate=sqlstate, message=normal(message))
         rows = tuple(
-            tuple(None if (value := result.get_value(row, column)) is None else value.decode()
+            tuple(None if (value := result.get_value(row, column)) is None else value.decode(errors="backslashreplace")
                   for column in range(result.nfields))
             for row in range(result.ntuples))
         return Answer(rows, (result.command_status or b"").decode())
