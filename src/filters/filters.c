@@ -189,7 +189,7 @@ Datum
 io_filters_get(PG_FUNCTION_ARGS)
 {
 	Filter	   *filters = palloc_array(Filter, MAX_FILTERS);
-	FilterCounts *counts = palloc_array(FilterCounts, MAX_FILTERS);
+	FilterCounts counts[MAX_FILTERS];	/* palloc() may align it too little */
 	Row		   *row = begin_view(fcinfo, &filters_subsystem);
 
 	filters_copy(filters, counts);
