@@ -58,6 +58,14 @@ with_each_io_method('io_uring; long: all', sub {
 		$aio->gives("SELECT count(*) FROM pg_check_frozen('$t')", 0, 'all are frozen indeed') if !$aio->lacks('pg_visibility');
 	}));
 
+	$aio->scenario('COPY into pages with a fillfactor, and into an index', with('alice', sub ($alice) {
+		my ($t, $file) = ('scenario.c', $aio->node->basedir . '/c.copy');
+		$aio->sql("COPY (SELECT i, repeat('x', 100) FROM generate_series(1, 3000) i) TO '$file'; CREATE TABLE $t (n int PRIMARY KEY, body text) WITH (fillfactor = 40, autovacuum_enabled = off)");
+		$alice->sql("COPY $t FROM '$file'");
+		$aio->gives("SELECT max(n) FROM (SELECT count(*) AS n FROM $t GROUP BY (ctid::text::point)[0]) s", int 8192 * 0.4 / 140, 'rows of a page');
+		$alice->gives("SET enable_seqscan = off; SET enable_bitmapscan = off; SELECT count(body) FROM $t WHERE n > 2000", 1000, 'rows by the index');
+	}));
+
 	# Replay extends the table by several blocks at once, too, where rows do not come in order
 	$aio->scenario('a crash after a bulk load', with('alice bob', sub ($alice, $bob) {
 		my ($t, $file) = prepare($aio, 't', 60);
