@@ -155,6 +155,7 @@ sub same_files ($aio, $standby, $name)
 			}
 		}
 		push @wrong, "$of: is on the standby" if $persistence eq 'u' && $both[1]->pages;
+		push @wrong, "$of: no init fork" if $persistence eq 'u' && grep { !-e $_->node->data_dir . "/${path}_init" } $aio, $standby;
 		# of a table that has been cut off, the map has no space beyond the end, and knows what is largest
 		for my $files (grep { $of =~ /cut$/ && $_->pages('fsm') } @both)
 		{
@@ -184,7 +185,10 @@ for_each_io_method('worker; long: all', sub {
 
 	# the restart point lies before all truncations, the files after them
 	$aio->scenario('a standby that starts again', sub {
+		$aio->sql($_) for 'SET allow_in_place_tablespaces = on', "CREATE TABLESPACE gone LOCATION ''";
 		my @tables = truncate_by_and_by($aio, $standby);
+		# replay comes to databases whose tablespace it has removed before
+		$aio->sql($_) for map({ ("CREATE DATABASE gone TEMPLATE postgres TABLESPACE gone STRATEGY $_", 'DROP DATABASE gone') } qw(wal_log file_copy)), 'DROP TABLESPACE gone';
 		my $query = contents_of(@tables);
 		my $expected = $aio->sql($query);
 		$aio->replayed_by($standby);
@@ -305,7 +309,7 @@ for_each_io_method('worker; long: all', sub {
 		my @ways = ('DELETE FROM scenario.t WHERE n BETWEEN 100 AND 600', 'VACUUM (INDEX_CLEANUP on, TRUNCATE off) scenario.t', sub { $insert->('t', 2000, 2900) }, 'UPDATE scenario.t SET body = left(body, 10) WHERE n % 9 = 1', 'UPDATE scenario.t SET n = -n WHERE n % 11 = 1',
 			'SELECT count(*) FROM (SELECT FROM scenario.t WHERE n % 17 = 1 FOR UPDATE) s', 'DELETE FROM scenario.t WHERE n > 2500', 'VACUUM (FREEZE, INDEX_CLEANUP on) scenario.t',
 			'REFRESH MATERIALIZED VIEW scenario.m', 'DELETE FROM scenario.cut WHERE i > 200 OR i % 40 = 0', 'VACUUM (FREEZE, TRUNCATE off) scenario.cut; CHECKPOINT; VACUUM scenario.cut', 'DELETE FROM scenario.t WHERE n % 7 = 1; VACUUM (TRUNCATE off) scenario.t');
-		$do->(@ways);
+		$do->(@ways, 'TRUNCATE scenario.u');
 		# a row that one session changes and another one locks meanwhile
 		my ($bob) = $aio->sessions('bob');
 		$bob->sql('BEGIN; UPDATE scenario.t SET body = NULL WHERE n = 900');
@@ -357,6 +361,7 @@ for_each_io_method('worker; long: all', sub {
 		$aio->replayed_by($standby);
 		$standby->gives('SELECT pg_promote(), pg_is_in_recovery()', 't|f', 'the standby is none any more');
 		ok($standby->poll(sub { $standby->sql('SELECT timeline_id FROM pg_control_checkpoint()') == 2 }), 'a checkpoint follows');
+		$standby->gives("SELECT min_recovery_end_lsn = '0/0' FROM pg_control_recovery()", 't', 'after which no recovery has an end that it must reach');
 		$aio->recovers;
 		for my $server ($standby, $aio)
 		{
@@ -364,6 +369,8 @@ for_each_io_method('worker; long: all', sub {
 			$server->sql($insert);
 			$server->gives('SELECT count(*), min(s), max(s) FROM scenario.u', '2000|1|2000', 'the sequence begins again');
 			$server->gives("SET enable_seqscan = off; SELECT count(*) FROM scenario.u WHERE $indexes{$_}[0]; RESET enable_seqscan", $indexes{$_}[1], "by the index: $_") for sort keys %indexes;
+			$server->sql('ALTER TABLE scenario.u SET LOGGED');
+			$server->gives("SELECT string_agg(relname, ' ') FROM pg_class WHERE relnamespace = 'scenario'::regnamespace AND relpersistence <> 'p'", '', 'all is logged then');
 		}
 	}, dies => 1);
 }, streaming => 1, conf => { summarize_wal => 'on', wal_receiver_status_interval => '1s', fsync => 'on', maintenance_io_concurrency => 1 }, no_data_checksums => 1);
