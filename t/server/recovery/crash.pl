@@ -131,6 +131,7 @@ with_each_io_method('io_uring; long: all', sub {
 		$alice->sql("CALL add_pages('$new', 1, 39)");
 		# many changes of one block
 		$alice->sql("DELETE FROM $small WHERE n > 0; SELECT txid_current()");
+		$alice->sql("BEGIN; SELECT FROM $small WHERE n = 0 FOR UPDATE; PREPARE TRANSACTION 'p'");
 		$aio->recovers;
 		my ($prefetched, $hit, $init, $new_blocks, $fpw, $rep) =
 		  split /\|/, $aio->sql('SELECT prefetch, hit, skip_init, skip_new, skip_fpw, skip_rep FROM pg_stat_recovery_prefetch');
@@ -156,6 +157,7 @@ with_each_io_method('io_uring; long: all', sub {
 			$aio->sql("SELECT pg_stat_reset_shared('recovery_prefetch')");
 			$aio->gives("SELECT prefetch + hit + skip_init + skip_new + skip_fpw + skip_rep, stats_reset > pg_postmaster_start_time() FROM pg_stat_recovery_prefetch", '0|t', 'a reset forgets all');
 		}
+		$aio->gives("SELECT count(*) FROM (SELECT FROM $small WHERE n = 0 FOR UPDATE SKIP LOCKED) s; ROLLBACK PREPARED 'p'", 0, 'a prepared transaction has its row locked');
 		$aio->gives("SELECT count(*), sum(blk), count(*) FILTER (WHERE body = proof('$t', blk, 0)) FROM $t",
 			$aio->sql('SELECT count(*), sum(i), count(*) FROM generate_series(0, 119) i WHERE NOT (i > 20 AND (i % 2 = 1 OR i % 4 = 0))'), 'the rows');
 		$aio->is_as_written($new, blocks => 40);
