@@ -1,5 +1,6 @@
 # Cached blocks that are stale or no longer exist.
 use TestAio;
+use File::Path qw(remove_tree);
 
 # Commands after which cached blocks are stale: ALTER DATABASE SET TABLESPACE, TRUNCATE, ON COMMIT
 # DELETE ROWS, VACUUM that truncates.  No session gets an old block.
@@ -34,6 +35,15 @@ for_each_io_method('worker; long: all', sub {
 		like($read->('the rows after a move, with dirty pages'), qr{^pg_tblspc/}, 'in the other tablespace');
 		$aio->sql('ALTER DATABASE moves SET TABLESPACE pg_default');
 		like($read->('the rows after the move back'), qr{^base/}, 'in the default tablespace');
+		$aio->sql('CREATE INDEX t_n ON scenario.t (n)');
+		my $old = $aio->file_of('scenario.t_n');
+		$aio->sql($_) for 'REINDEX (TABLESPACE elsewhere) INDEX scenario.t_n', 'DROP INDEX scenario.t_n', 'CHECKPOINT';
+		ok(!-e $old, 'REINDEX removes the old file of an index that it moves');
+		# the link of a tablespace goes even if its directory has gone
+		my $link = $aio->node->data_dir . '/pg_tblspc/' . $aio->sql("SELECT oid FROM pg_tablespace WHERE spcname = 'elsewhere'");
+		remove_tree(glob "$link/PG_*") or die "$link: $!";
+		$aio->sql('DROP TABLESPACE elsewhere');
+		ok(!-l $link, 'DROP TABLESPACE removes it');
 	});
 
 	# way => SQL that replaces the rows of a table %1$s; %2$s inserts the new rows
