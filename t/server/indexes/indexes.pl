@@ -28,6 +28,8 @@ with_each_io_method('sync; long: all', sub {
 		$alice->sql('SET enable_seqscan = off; SET track_io_timing = off');
 		$alice->gives("SELECT count(*) FROM scenario.b WHERE n = $_ AND k = -$_", 1, "row $_") for 1, 777, 8000;
 		my $pages = $aio->sql("SELECT pg_relation_size('scenario.b_i') / 8192");
+		$alice->sql('SELECT pg_stat_force_next_flush()');
+		$aio->gives("SELECT idx_scan FROM pg_stat_all_indexes WHERE indexrelname = 'b_i'", 3, 'three scans are counted');
 		$aio->evict('scenario.b_i');
 		is($aio->io_counts_during($alice, 'relation/bulkread', sub { $alice->sql('SELECT count(*) FROM scenario.b WHERE n = 7 AND k = -7') })->{read_bytes}, ($pages - 1) * 8192, "all $pages pages but one, in context bulkread");
 	}), skip => $aio->lacks('bloom'));

@@ -297,6 +297,7 @@ for my $checksums (1, 0)
 			}
 			break_page($aio, $t, 7, $original, {}, $checksums, $alice);
 			$aio->gives('SHOW data_checksums', $checksums ? 'on' : 'off', 'whether the cluster has checksums');
+			$aio->gives('SELECT count(checksum_failures) > 0 FROM pg_stat_database', $checksums ? 't' : 'f', 'and counts their failures');
 		}), each => [ '', only_long() ? () : 'TEMP' ], skip => $checksums ? $aio->lacks('pageinspect') : undef, log => qr/LOG:  (?:invalid page in block 7|page verification failed, calculated checksum|ignoring checksum failure in block 7)/);
 	}, suffix => $checksums ? 'checksums' : 'none', no_data_checksums => !$checksums);
 }

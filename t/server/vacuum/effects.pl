@@ -371,6 +371,8 @@ for_each_io_method('io_uring; long: all', sub {
 		$aio->gives("SELECT n_live_tup, n_dead_tup FROM pg_stat_all_tables WHERE relid = '$t'::regclass", "$live|$dead", 'n_live_tup and n_dead_tup');
 		$aio->gives("SELECT n_distinct, correlation > 0.99, array_length(histogram_bounds, 1), (histogram_bounds::text::int[])[1] FROM pg_stats WHERE tablename = 'a' AND attname = 'n'",
 			'-1|t|101|0', 'n: distinct, in physical order, from the first on');
+		$alice->sql("UPDATE $t SET n = n WHERE n < 4; SELECT pg_stat_force_next_flush(); ANALYZE $t (body)");
+		$aio->gives("SELECT n_mod_since_analyze FROM pg_stat_all_tables WHERE relid = '$t'::regclass", 4, 'ANALYZE of a column leaves the others to do');
 	}));
 
 	# what ANALYZE notes is what the visibility map says

@@ -30,6 +30,10 @@ with_each_io_method('io_uring; long: all', sub {
 		}, $bob);
 		is("$inserted/$updated/$deleted", '507/20/11', 'rows that are inserted, updated and deleted');
 		is_between($fetched, 331, 600, 'tup_fetched, of the table and of catalogs');
+		$bob->sql("CREATE SEQUENCE q; SELECT nextval('q') FROM generate_series(1, 40); SELECT pg_stat_force_next_flush()");
+		$bob->gives("SELECT blks_read + blks_hit > 1 FROM pg_statio_all_sequences WHERE relname = 'q'", 't', 'blocks of a sequence');
+		$bob->sql('SELECT pg_stat_reset()');
+		$aio->gives("SELECT tup_updated, stats_reset > pg_postmaster_start_time() FROM pg_stat_database WHERE datname = 'other'", '0|t', 'a reset, and its time');
 	});
 
 	$aio->scenario('a parallel index scan', with('alice', sub ($alice) {
