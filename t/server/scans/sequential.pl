@@ -186,6 +186,11 @@ with_each_io_method('worker; long: all', sub {
 		$aio->gives("SELECT partitions_total FROM pg_stat_progress_create_index WHERE pid = ${\$alice->pid}", 2, 'partitions of partitions count, too');
 		$aio->completion_continue;
 		$alice->ends;
+		$aio->evict('scenario.r');
+		$aio->read_at_completion_wait($alice, 'REINDEX INDEX scenario.r_n_idx', relation => 'scenario.r');
+		$aio->gives("SELECT command, phase, index_relid::regclass, blocks_total FROM pg_stat_progress_create_index WHERE pid = ${\$alice->pid}", 'REINDEX|building index: scanning table|scenario.r_n_idx|1', 'REINDEX has it, too');
+		$aio->completion_continue;
+		$alice->ends;
 	}), skip => $aio->no_faults);
 
 	$aio->scenario('a parallel scan says where it stands', with('alice bob', sub ($alice, $bob) {
