@@ -242,7 +242,7 @@ for_each_io_method('worker; long: all', sub {
 
 	$aio->scenario('pg_aios shows that reads are not buffered', with_kind('alice', 20, sub ($alice, $t, $) {
 		$aio->read_at_completion_wait($alice, "SELECT read_rel_block_ll('$t', 3, nblocks => 4)", pid => $alice->pid);
-		$aio->gives("SELECT f_buffered, off, length FROM pg_aios WHERE pid = ${\$alice->pid}", 'f|24576|32768', 'pg_aios');
+		$aio->gives_soon("SELECT f_buffered, off, length FROM pg_aios WHERE pid = ${\$alice->pid}", 'f|24576|32768', 'pg_aios');
 		$aio->completion_continue;
 		$alice->ends;
 	}), each => [ '', 'TEMP' ], skip => $unable // $aio->no_faults);
