@@ -164,12 +164,7 @@ for_each_io_method('io_uring; long: all', sub {
 			is(join(' ', sort keys %changed), '', "$name: no changed file that is not synced") if %before;
 			%before = %after;
 		}
-		# that of an empty table has been made by replay
-		$aio->sql('CREATE TABLE scenario.g ()');
-		my ($file, $size) = ($aio->sql("SELECT pg_relation_filepath('scenario.g')"), $aio->log_size);
-		$aio->recovers;
-		like($aio->log_text($size), qr/checkpoint sync: number=\d+ file=$file /, 'recovery: the file is synced');
-	}, dies => 1);
+	});
 
 	$aio->scenario('CHECKPOINT %s', sub ($, $options, $unlogged) {
 		my ($t, $u) = map { $aio->table(@$_, changes => 1) } [ 't', 5 ], [ 'u', 5, kind => 'UNLOGGED' ];
