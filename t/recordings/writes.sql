@@ -25,6 +25,11 @@ ALTER TABLE copied SET UNLOGGED;
 SELECT evict_rel('copied');
 ALTER TABLE copied SET LOGGED;
 SELECT count(*), sum(n) FROM copied;
+BEGIN;
+TRUNCATE copied;
+INSERT INTO copied SELECT i, 'lost' FROM generate_series(1, 100) i;
+ROLLBACK;
+SELECT count(*), sum(n) FROM copied;
 DROP TABLE filled;
 -- temporary tables
 CREATE TEMP TABLE temporary (n int, body text STORAGE PLAIN);
