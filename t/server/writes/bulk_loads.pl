@@ -61,7 +61,11 @@ with_each_io_method('io_uring; long: all', sub {
 	$aio->scenario('COPY into pages with a fillfactor, and into an index', with('alice', sub ($alice) {
 		my ($t, $file) = ('scenario.c', $aio->node->basedir . '/c.copy');
 		$aio->sql("COPY (SELECT i, repeat('x', 100) FROM generate_series(1, 3000) i) TO '$file'; CREATE TABLE $t (n int PRIMARY KEY, body text) WITH (fillfactor = 40, autovacuum_enabled = off)");
-		$alice->sql("COPY $t FROM '$file'");
+		$alice->sql("CREATE FUNCTION scenario.seen(int) RETURNS bool LANGUAGE plpgsql IMMUTABLE AS 'BEGIN IF \$1 = 3000 THEN"
+			  . " RAISE NOTICE ''%'', (SELECT concat_ws('' of '', bytes_processed, bytes_total) FROM pg_stat_progress_copy WHERE pid = pg_backend_pid()); END IF; RETURN true; END'");
+		$alice->notices;
+		$alice->sql("COPY $t FROM '$file' WHERE scenario.seen(n)");
+		is(($alice->notices)[-1], join(' of ', (-s $file) x 2), 'the bytes that are done at the last row');
 		$aio->gives("SELECT max(n) FROM (SELECT count(*) AS n FROM $t GROUP BY (ctid::text::point)[0]) s", int 8192 * 0.4 / 140, 'rows of a page');
 		$alice->gives("SET enable_seqscan = off; SET enable_bitmapscan = off; SELECT count(body) FROM $t WHERE n > 2000", 1000, 'rows by the index');
 	}));
