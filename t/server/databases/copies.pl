@@ -121,6 +121,13 @@ for_each_io_method('long: all', sub {
 		else { is($left, 0, 'no files are left') }
 		$creator->gives('CREATE DATABASE copy TEMPLATE original STRATEGY wal_log; DROP DATABASE copy', '', 'the next CREATE DATABASE succeeds');
 	}, skip => $aio->lacks('gate') // ($aio->method eq 'sync' ? 'with sync, no read waits for a handle' : undef), leaves => 'COMPLETED_SHARED');
+	$aio->scenario('DROP DATABASE that is cancelled when the buffers have gone', sub {
+		my $alice = $aio->sessions('alice');
+		$aio->sql('CREATE DATABASE half TEMPLATE postgres');
+		while_still($aio->pids_of_type('checkpointer'), sub { $aio->cancels($alice->waits('DROP DATABASE half', 'CheckpointStart')) });
+		$alice->fails('CREATE DATABASE whole TEMPLATE half', '55000', qr/cannot use invalid database "half" as template/, 'it cannot be used');
+		$alice->gives('DROP DATABASE half', '', 'and can be dropped');
+	});
 	$aio->scenario('each strategy, and a crash', sub {
 		$aio->sql('CREATE DATABASE template TEMPLATE postgres');
 		my $alice = $aio->session('alice', dbname => 'template');

@@ -35,6 +35,16 @@ with_each_io_method('io_uring; long: all', sub {
 		is(right_rows($alice, $t, 2 * $segment, SIDE), SIDE, 'the rows');
 	}, skip => $aio->method eq 'worker' ? undef : 'only a worker reads without asking for the length, which opens all segments');
 
+	# which is committed by then
+	$aio->scenario('a file that DROP TABLE cannot remove', with('alice', sub ($alice) {
+		$alice->sql('CREATE TABLE scenario.t AS SELECT 1 AS n');
+		my $fork = $aio->file_of('scenario.t') . '_fsm';
+		mkdir $fork or die "$fork: $!";
+		$alice->gives('DROP TABLE scenario.t', '', 'succeeds');
+		$alice->warns(qr/could not $_ file .*_fsm/) for qw(truncate remove);
+		rmdir $fork;
+	}));
+
 	$aio->scenario('at the boundaries', with('alice', sub ($alice, $kind) {
 		my ($t, $file) = long_table($aio, 't', kind => $kind, session => $alice);
 		$alice->gives("SELECT pg_relation_size('$t') / 8192", $size, 'two segments and a bit');
