@@ -30,7 +30,7 @@ def generate(engine: Engine, bugs: Iterable[Bug], minutes: float, seed: int) -> 
             return {"name": bug.name, "by": [], "once": [], "reason": f"a false alarm: {without[:300]}", "seconds": int(at[2])}
         return {"name": bug.name, "by": ["bench/fuzz"] if at else [], "once": [], "reason": found[:300], "seconds": int(at[2]) if at else 60 * minutes}
 
-    with ThreadPoolExecutor(int(os.environ.get("MUTANTS_JOBS") or 2 * (os.cpu_count() or 1))) as pool:
+    with ThreadPoolExecutor(int(os.environ.get("MUTANTS_JOBS") or os.cpu_count() or 1)) as pool:
         for row in pool.map(one, [bug for bug in bugs if bug.name in engine.numbers]):
             yield {"tier": "fuzz", "timed_out": "does not end" in row["reason"], "asserted": "TRAP" in row["reason"], "ran": 1, **row}
 
