@@ -1,0 +1,50 @@
+# Recovery from an archive: where it ends, and what it leaves.
+use TestAio;
+use List::Util qw(max);
+
+# Test: a server that has been stopped recovers from the archive, as far as these settings say, and goes on with a new timeline.
+sub recovers_from ($server, $archive, $timeline, $settings)
+{
+	my $directory = $server->node->data_dir;
+	while_stopped($server, sub {
+		unlink "$directory/standby.signal";
+		PostgreSQL::Test::Utils::append_to_file("$directory/recovery.signal", '');
+		$server->node->append_conf('postgresql.conf', "primary_conninfo = ''\nrestore_command = 'echo %f >>\"$archive.asked\"; cp \"$archive/%f\" \"%p\"'\n$settings");
+	});
+	ok($server->poll(sub { $server->sql('SELECT NOT pg_is_in_recovery() AND timeline_id = ' . $timeline . ' FROM pg_control_checkpoint()') eq 't' }), "timeline $timeline begins");
+	my @files = split /\n/, $server->sql('SELECT name FROM pg_ls_waldir() ORDER BY 1');
+	my ($first) = grep { /^0000000$timeline[^.]+$/ } @files;
+	is(join(' ', grep { /^RECOVERY/ || /^[0-9A-F]{24}$/ && substr($_, 0, 8) ne substr($first, 0, 8) && substr($_, 8) gt substr $first, 8 } @files), '', 'no file is left of recovery, nor of what the old timeline has later');
+	return;
+}
+
+for_each_io_method('worker', sub {
+	my $archive = $aio->node->basedir . '/archive';
+	mkdir $archive or die "$archive: $!";
+	$aio->alter_system(archive_command => "'cp \"%p\" \"$archive/%f\"'");
+	my $standby = $aio->make_standby;
+	$aio->scenario('up to a transaction, and up to the end', sub {
+		# it has later WAL than it replays
+		$standby->sql('SELECT pg_wal_replay_pause()');
+		$aio->sql('CREATE TABLE scenario.t (n int)');
+		my @xids = map { $aio->sql("INSERT INTO scenario.t VALUES ($_) RETURNING pg_current_xact_id()") } 1 .. 3;
+		$aio->sql("SELECT pg_logical_emit_message(true, '', ''), pg_switch_wal()") for 1 .. 3;
+		my $end = $aio->sql("SELECT pg_logical_emit_message(false, '', '', flush => true)");
+		my $file = $aio->sql("SELECT pg_walfile_name('$end')");
+		$aio->wait_for("SELECT last_archived_wal = (SELECT max(name) FROM pg_ls_waldir() WHERE name < '$file') FROM pg_stat_archiver");
+		$standby->wait_for("SELECT pg_last_wal_receive_lsn() >= '$end'");
+		my $size = $standby->log_size;
+		recovers_from($standby, $archive, 2, "recovery_target_xid = $xids[1]\nrecovery_target_inclusive = off\nrecovery_target_action = promote\n");
+		$standby->gives('SELECT sum(n) FROM scenario.t', 1, 'the rows before the transaction');
+		my ($year) = $standby->log_text($size) =~ /recovery stopping before commit of transaction $xids[1], time (\d+)/;
+		is($year, 1900 + (gmtime)[5], 'the log says when it was');
+		$standby->sql("INSERT INTO scenario.t VALUES (10); SELECT pg_switch_wal()");
+		$standby->wait_for("SELECT last_archived_wal ~ '^00000002' FROM pg_stat_archiver");
+		recovers_from($standby, $archive, 3, "recovery_target_xid = ''\n");
+		$standby->gives('SELECT sum(n) FROM scenario.t', 11, 'all rows');
+		my %asked;
+		$asked{$_}++ for split /\n/, PostgreSQL::Test::Utils::slurp_file("$archive.asked");
+		is_between(max(values %asked), 1, 4, 'so often at most a file is asked for') || diag(join ' ', map { "$_ $asked{$_}" } sort keys %asked);
+		$standby->check_log;
+	});
+}, streaming => 1, conf => { archive_mode => 'on' });
