@@ -2,6 +2,8 @@
 # each block with the one that the session left (wal_consistency_checking), and all rows and indexes are as they were.
 use TestAio;
 use Digest::MD5 qw(md5_hex);
+use File::Basename qw(dirname);
+use File::Path qw(make_path remove_tree);
 use List::Util qw(max min);
 use TestAio::Pages;
 use TestAio::Recording;
@@ -188,14 +190,17 @@ for_each_io_method('worker; long: all', sub {
 		$aio->sql($_) for 'SET allow_in_place_tablespaces = on', "CREATE TABLESPACE gone LOCATION ''";
 		my @tables = truncate_by_and_by($aio, $standby);
 		# replay comes to databases whose tablespace it has removed before, or could not remove
-		my ($directory) = glob $standby->node->data_dir . '/pg_tblspc/*';
-		PostgreSQL::Test::Utils::append_to_file("$directory/left", '');
-		$aio->sql($_) for map({ ("CREATE DATABASE gone TEMPLATE postgres TABLESPACE gone STRATEGY $_", 'DROP DATABASE gone') } qw(wal_log file_copy)), 'DROP TABLESPACE gone';
+		my ($directory) = glob $standby->node->data_dir . '/pg_tblspc/*/PG_*';
+		make_path("$directory/1/left");
+		$aio->sql($_) for map({ ("CREATE DATABASE gone TEMPLATE postgres TABLESPACE gone STRATEGY $_", 'DROP DATABASE gone') } qw(wal_log file_copy)),
+		  # a table that moves with pages that nobody has used yet
+		  'CREATE TABLE scenario.n AS SELECT 1 AS n', "SELECT grow_rel('scenario.n', 5)", 'ALTER TABLE scenario.n SET TABLESPACE gone', 'ALTER TABLE scenario.n SET TABLESPACE pg_default', 'DROP TABLESPACE gone';
+		$aio->gives('SELECT count(*) FROM scenario.n', 1, 'the rows of a table that has moved');
 		my $query = contents_of(@tables);
 		my $expected = $aio->sql($query);
 		$aio->replayed_by($standby);
 		$standby->gives($query, $expected, 'the rows on the standby');
-		ok(unlink("$directory/left") && rmdir $directory, 'what could not be removed is still there');
+		cmp_ok(remove_tree(dirname $directory), '>', 2, 'what could not be removed is still there');
 		my $size = $standby->log_size;
 		ok($standby->stop_with_sessions('QUIT'), 'the standby stops');
 		$standby->start_again;
@@ -206,20 +211,42 @@ for_each_io_method('worker; long: all', sub {
 		$standby->gives($query, $aio->sql($query), 'further rows');
 		unlike($standby->log_text($size), qr/startup (?:ERROR|FATAL)|PANIC|TRAP/, 'replay goes well');
 
+		# what cannot be undone waits until recovery has to come so far
+		for my $statements ([ 'BEGIN', 'CREATE TABLE scenario.b AS SELECT 1', 'ROLLBACK' ], [ 'CREATE TABLE scenario.b AS SELECT generate_series(1, 999) AS n', 'DELETE FROM scenario.b', 'VACUUM (TRUNCATE on) scenario.b' ], [ 'DROP TABLE scenario.b' ])
+		{
+			my ($last, @first) = reverse @$statements;
+			$aio->sql($_) for reverse @first;
+			my $position = $aio->sql("SELECT pg_logical_emit_message(false, '', '')");
+			$aio->sql($last);
+			$aio->replayed_by($standby);
+			$standby->gives("SELECT min_recovery_end_lsn > '$position' FROM pg_control_recovery()", 't', "$last: the control file tells of it");
+		}
+
 		# where replay begins after a clean shutdown of both, and what it has taken from the primary
+		$aio->sql($_) for 'CREATE TABLE scenario.p (n int)', 'BEGIN', 'INSERT INTO scenario.p VALUES (1)', 'SAVEPOINT a', 'INSERT INTO scenario.p VALUES (2)', 'RELEASE a', "PREPARE TRANSACTION 'p'";
+		my $reader;
+		$aio->alter_system(track_commit_timestamp => 'on');
 		while_stopped($aio, sub {
 			my $position = $standby->sql('SELECT pg_last_wal_replay_lsn()');
 			while_stopped($standby);
 			$standby->gives("SELECT pg_last_wal_replay_lsn() - '$position' >= 0", 't', 'replay begins where it has ended');
+			$reader = $standby->session('reader');
+			$reader->sql('BEGIN ISOLATION LEVEL REPEATABLE READ');
+			$reader->gives('SELECT count(*) FROM scenario.p', 0, 'a snapshot without the rows of a prepared transaction');
 			my ($settings, $expected) = map { join '', grep { /setting:/ } `pg_controldata '${\$_->node->data_dir}'` } $standby, $aio;
 			is($settings, $expected, 'the settings of the primary are noted');
 		});
+		$aio->sql("COMMIT PREPARED 'p'");
+		$aio->replayed_by($standby);
+		$reader->gives('SELECT count(*) FROM scenario.p', 0, 'which it does not see later');
+		$standby->end_session($reader);
+		$standby->gives('SELECT count(*) FROM scenario.p', 2, 'others do');
 		$standby->alter_system(restart_after_crash => 'on');
 		$standby->kill_process(($standby->pids_of_type('checkpointer'))[0]);
 		$standby->wait_for_connections;
 		$aio->replayed_by($standby);
 		$standby->gives($query, $aio->sql($query), 'the rows after a crash');
-		$standby->check_log([ qr/startup LOG:  could not remove directory "pg_tblspc/, qr/client backend \[unknown\] FATAL:  the database system is (?:in recovery mode|not yet)/ ]);
+		$standby->check_log([ qr/startup LOG:  (?:could not remove directory "pg_tblspc|directories for tablespace)/, qr/client backend \[unknown\] FATAL:  the database system is (?:in recovery mode|not yet)/ ]);
 	}, dies => 1);
 
 	# pages that are full to the last byte, from images of full pages: nothing else tells the standby of their free space.
