@@ -116,7 +116,7 @@ with_each_io_method('worker', sub {
 		is(join(' ', grep { !-e "$base/$_" } @kept), '', 'and no others');
 		unlink map { "$base/$_" } @kept;
 	});
-}, prepare => sub ($aio) { $aio->make_tablespace });
+}, conf => { log_temp_files => '10MB' }, prepare => sub ($aio) { $aio->make_tablespace });
 
 # Temporary tables of other sessions: the server itself refuses to read, write and extend
 # them, whichever way their blocks are asked for, and reads nothing before it does.
