@@ -70,6 +70,15 @@ END
 		$erin->gives($dirty, 0, 'a checkpoint leaves no dirty page of the template');
 		$aio->end_session($erin);
 	}, dies => 1);
+
+	$aio->scenario('DROP DATABASE that is cancelled when the buffers have gone', sub {
+		$aio->end_sessions;
+		$aio->sql('CREATE DATABASE half TEMPLATE postgres');
+		my $alice = $aio->sessions('alice');
+		while_still($aio->pids_of_type('checkpointer'), sub { $alice->waits('DROP DATABASE half', 'CheckpointStart'); $aio->cancels($alice) });
+		$alice->fails('CREATE DATABASE whole TEMPLATE half', '55000', qr/cannot use invalid database "half" as template/, 'it cannot be used');
+		$alice->gives('DROP DATABASE half', '', 'and can be dropped');
+	});
 	# not with wal_level = minimal, where 18 and 19 forget pages (doc/reports.md#create-database-minimal)
 }, streaming => 1,
 	# with a ring so large that CREATE DATABASE does not write its pages, to use their buffers again
@@ -121,13 +130,6 @@ for_each_io_method('long: all', sub {
 		else { is($left, 0, 'no files are left') }
 		$creator->gives('CREATE DATABASE copy TEMPLATE original STRATEGY wal_log; DROP DATABASE copy', '', 'the next CREATE DATABASE succeeds');
 	}, skip => $aio->lacks('gate') // ($aio->method eq 'sync' ? 'with sync, no read waits for a handle' : undef), leaves => 'COMPLETED_SHARED');
-	$aio->scenario('DROP DATABASE that is cancelled when the buffers have gone', sub {
-		my $alice = $aio->sessions('alice');
-		$aio->sql('CREATE DATABASE half TEMPLATE postgres');
-		while_still($aio->pids_of_type('checkpointer'), sub { $aio->cancels($alice->waits('DROP DATABASE half', 'CheckpointStart')) });
-		$alice->fails('CREATE DATABASE whole TEMPLATE half', '55000', qr/cannot use invalid database "half" as template/, 'it cannot be used');
-		$alice->gives('DROP DATABASE half', '', 'and can be dropped');
-	});
 	$aio->scenario('each strategy, and a crash', sub {
 		$aio->sql('CREATE DATABASE template TEMPLATE postgres');
 		my $alice = $aio->session('alice', dbname => 'template');
