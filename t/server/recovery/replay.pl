@@ -212,7 +212,7 @@ for_each_io_method('worker; long: all', sub {
 		unlike($standby->log_text($size), qr/startup (?:ERROR|FATAL)|PANIC|TRAP/, 'replay goes well');
 
 		# what cannot be undone waits until recovery has to come so far
-		for my $statements ([ 'BEGIN', 'CREATE TABLE scenario.b AS SELECT 1', 'ROLLBACK' ], [ 'CREATE TABLE scenario.b AS SELECT generate_series(1, 999) AS n', 'DELETE FROM scenario.b', 'VACUUM (TRUNCATE on) scenario.b' ], [ 'DROP TABLE scenario.b' ])
+		for my $statements ([ 'BEGIN', 'CREATE TABLE scenario.b AS SELECT 1', 'ROLLBACK' ], [ 'CREATE TABLE scenario.b AS SELECT generate_series(1, 999) AS n', 'DELETE FROM scenario.b', 'VACUUM (TRUNCATE on) scenario.b' ], ['DROP TABLE scenario.b'])
 		{
 			my ($last, @first) = reverse @$statements;
 			$aio->sql($_) for reverse @first;
@@ -233,8 +233,8 @@ for_each_io_method('worker; long: all', sub {
 			$reader = $standby->session('reader');
 			$reader->sql('BEGIN ISOLATION LEVEL REPEATABLE READ');
 			$reader->gives('SELECT count(*) FROM scenario.p', 0, 'a snapshot without the rows of a prepared transaction');
-			my ($settings, $expected) = map { join '', grep { /setting:/ } `pg_controldata '${\$_->node->data_dir}'` } $standby, $aio;
-			is($settings, $expected, 'the settings of the primary are noted');
+			my ($settings, $of_primary) = map { join '', grep { /setting:/ } `pg_controldata '${\$_->node->data_dir}'` } $standby, $aio;
+			is($settings, $of_primary, 'the settings of the primary are noted');
 		});
 		$aio->sql("COMMIT PREPARED 'p'");
 		$aio->replayed_by($standby);
