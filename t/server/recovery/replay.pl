@@ -243,6 +243,7 @@ for_each_io_method('worker; long: all', sub {
 		$standby->gives('SELECT count(*) FROM scenario.p', 2, 'others do');
 		$standby->alter_system(restart_after_crash => 'on');
 		$standby->kill_process(($standby->pids_of_type('checkpointer'))[0]);
+		$standby->poll(sub { !eval { $standby->sql('SELECT'); 1 } }) or fail('the standby ends its sessions');
 		$standby->wait_for_connections;
 		$aio->replayed_by($standby);
 		$standby->gives($query, $aio->sql($query), 'the rows after a crash');
