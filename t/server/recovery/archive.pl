@@ -2,7 +2,7 @@
 use TestAio;
 use List::Util qw(max);
 
-# Test: a server that has been stopped recovers from the archive, as far as these settings say, and goes on with a new timeline.
+# Restarts a server for archive recovery with these settings.  Test: it ends recovery on this timeline.
 sub recovers_from ($server, $archive, $timeline, $settings)
 {
 	my $directory = $server->node->data_dir;
@@ -14,7 +14,7 @@ sub recovers_from ($server, $archive, $timeline, $settings)
 	ok($server->poll(sub { $server->sql('SELECT NOT pg_is_in_recovery() AND timeline_id = ' . $timeline . ' FROM pg_control_checkpoint()') eq 't' }), "timeline $timeline begins");
 	my @files = split /\n/, $server->sql('SELECT name FROM pg_ls_waldir() ORDER BY 1');
 	my ($first) = grep { /^0000000$timeline[^.]+$/ } @files;
-	is(join(' ', grep { /^RECOVERY/ || /^[0-9A-F]{24}$/ && substr($_, 0, 8) ne substr($first, 0, 8) && substr($_, 8) gt substr $first, 8 } @files), '', 'no file is left of recovery, nor of what the old timeline has later');
+	is(join(' ', grep { /^RECOVERY/ || /^[0-9A-F]{24}$/ && substr($_, 0, 8) ne substr($first, 0, 8) && substr($_, 8) gt substr $first, 8 } @files), '', 'no RECOVERYXLOG, and no segment of an old timeline beyond the switch');
 	return;
 }
 
@@ -24,7 +24,8 @@ for_each_io_method('worker', sub {
 	$aio->alter_system(archive_command => "'cp \"%p\" \"$archive/%f\"'");
 	my $standby = $aio->make_standby;
 	$aio->scenario('up to a transaction, and up to the end', sub {
-		# it has later WAL than it replays
+		# the standby receives more WAL than it will replay
+		$aio->replayed_by($standby);
 		$standby->sql('SELECT pg_wal_replay_pause()');
 		$aio->sql('CREATE TABLE scenario.t (n int)');
 		my @xids = map { $aio->sql("INSERT INTO scenario.t VALUES ($_) RETURNING pg_current_xact_id()") } 1 .. 3;
@@ -37,14 +38,13 @@ for_each_io_method('worker', sub {
 		recovers_from($standby, $archive, 2, "recovery_target_xid = $xids[1]\nrecovery_target_inclusive = off\nrecovery_target_action = promote\n");
 		$standby->gives('SELECT sum(n) FROM scenario.t', 1, 'the rows before the transaction');
 		my ($year) = $standby->log_text($size) =~ /recovery stopping before commit of transaction $xids[1], time (\d+)/;
-		is($year, 1900 + (gmtime)[5], 'the log says when it was');
-		$standby->sql("INSERT INTO scenario.t VALUES (10); SELECT pg_switch_wal()");
-		$standby->wait_for("SELECT last_archived_wal ~ '^00000002' FROM pg_stat_archiver");
+		cmp_ok($year // 0, '>', 2000, 'the log has the time of its commit');
+		$standby->sql('INSERT INTO scenario.t VALUES (10)');
 		recovers_from($standby, $archive, 3, "recovery_target_xid = ''\n");
 		$standby->gives('SELECT sum(n) FROM scenario.t', 11, 'all rows');
 		my %asked;
 		$asked{$_}++ for split /\n/, PostgreSQL::Test::Utils::slurp_file("$archive.asked");
-		is_between(max(values %asked), 1, 4, 'so often at most a file is asked for') || diag(join ' ', map { "$_ $asked{$_}" } sort keys %asked);
+		is_between(max(map { $asked{$_} } grep { !/history/ } keys %asked), 1, 2, 'restore_command runs at most so often for a segment') || diag(join ' ', map { "$_ $asked{$_}" } sort keys %asked);
 		$standby->check_log;
 	});
 }, streaming => 1, conf => { archive_mode => 'on' });
