@@ -82,13 +82,14 @@ with_each_io_method('sync; long: all', sub {
 	$aio->scenario('indexes that are %s', with('alice', sub ($alice, $built, $workers, $before) {
 		my $t = 'scenario.t';
 		my $rows = sub ($from, $to) { $alice->sql("INSERT INTO $t SELECT i, i % 40, CASE WHEN i % 300 >= CASE WHEN i % 4 = 0 THEN 250 WHEN i / 3 % 3 = 0 THEN 220 ELSE 150 END THEN i % 11 END, point(i, i), repeat('x', 2600) FROM generate_series($from, $to) i") };
-		$alice->sql("SET synchronize_seqscans = on; SET min_parallel_table_scan_size = 0; SET max_parallel_maintenance_workers = $workers; SET parallel_leader_participation = off; SET maintenance_work_mem = '128MB'; CREATE TABLE $t (n int, a int, b int, p point, body text STORAGE PLAIN) WITH (autovacuum_enabled = off)");
+		$alice->sql("SET synchronize_seqscans = on; SET min_parallel_table_scan_size = 0; SET max_parallel_maintenance_workers = $workers; SET maintenance_work_mem = '128MB'; CREATE TABLE $t (n int, a int, b int, p point, body text STORAGE PLAIN) WITH (autovacuum_enabled = off)");
 		$rows->(0, $before - 1);
 		my @queries = ((map { "SELECT count(*), sum(n) FROM $t WHERE $_" } @conditions), "SELECT count(*), sum(x.n) FROM $t x JOIN $t y USING (a) WHERE y.a IN (3, 4, 21)");
-		for my $index (@indexes)
+		for my $index (grep { !$workers || /^(?:btree|brin|gin )/ } @indexes)
 		{
-			# the next scan begins in the middle
-			$alice->sql("SELECT n FROM $t OFFSET $before / 3 LIMIT 1; CREATE INDEX t_i ON $t USING $index");
+			# the next scan of so large a table begins in the middle
+			$alice->sql("SELECT n FROM $t OFFSET $before / 3 LIMIT 1; SET client_min_messages = debug1; CREATE INDEX t_i ON $t USING $index; RESET client_min_messages");
+			like(join(' ', $alice->notices), $workers ? qr/with request for $workers parallel workers/ : qr/serially/, "$index: who builds it");
 			$rows->($before, 1999);
 			$alice->sql(sprintf $plans, 'off', 'on');
 			my @right = map { $alice->sql($_) } @queries;
@@ -101,7 +102,7 @@ with_each_io_method('sync; long: all', sub {
 	$aio->scenario('CLUSTER by %s', with('alice', sub ($alice, $columns) {
 		$alice->sql("CREATE TABLE scenario.t (s text COLLATE \"C\", n int); INSERT INTO scenario.t SELECT md5(i::text), i FROM generate_series(1, 2000) i; CREATE INDEX t_i ON scenario.t ($columns); SET enable_indexscan = off; CLUSTER scenario.t USING t_i");
 		my ($key) = split /, /, $columns;
-		$alice->gives("SELECT count(*) FROM (SELECT $key AS k, lag($key) OVER (ORDER BY ctid) AS before FROM scenario.t) s WHERE before > k", 0, 'no row comes before a smaller one');
+		$alice->gives("SELECT count(*), count(*) FILTER (WHERE before > k) FROM (SELECT $key AS k, lag($key) OVER (ORDER BY ctid) AS before FROM scenario.t) s", '2000|0', 'no row comes before a smaller one');
 	}), each => [ 's, n', 'lower(s), n', '(-n), s' ]);
 
 	# rows that are deleted, but not for each snapshot, have their entries
