@@ -8,7 +8,7 @@ my $parallel_hash = 'SET hash_mem_multiplier = 1; SET enable_mergejoin = off; SE
 with_each_io_method('worker', sub {
 	$aio->scenario('a cursor WITH HOLD', with('alice', sub ($alice) {
 		my $files = sub { return $aio->sql('SELECT count(*) FROM pg_ls_tmpdir()') };
-		$alice->sql("SET work_mem = '64kB'; BEGIN; DECLARE c CURSOR WITH HOLD FOR SELECT generate_series(1, 20000); COMMIT");
+		$alice->sql("SET log_temp_files = '10MB'; SET client_min_messages = log; SET work_mem = '64kB'; BEGIN; DECLARE c CURSOR WITH HOLD FOR SELECT generate_series(1, 20000); COMMIT");
 		is($files->(), 1, 'has a file');
 		# the sort does not fit into work_mem; the end of its transaction removes no files but its own
 		my $sort = sub { $alice->gives('SELECT count(*) FROM (SELECT i FROM generate_series(1, 20000) i ORDER BY i DESC OFFSET 1) s', 19999, 'a sort') };
@@ -18,6 +18,7 @@ with_each_io_method('worker', sub {
 		$alice->gives('FETCH c', 15000, 'the rows are there');
 		$alice->sql('CLOSE c');
 		is($files->(), 0, 'the file goes with the cursor');
+		is(join(' ', $alice->notices), '', 'nothing is logged of files below log_temp_files');
 		$alice->sql('BEGIN; DECLARE c CURSOR WITH HOLD FOR SELECT generate_series(1, 20000); COMMIT');
 		is($files->(), 1, 'another one');
 		$aio->end_session($alice);
@@ -116,7 +117,7 @@ with_each_io_method('worker', sub {
 		is(join(' ', grep { !-e "$base/$_" } @kept), '', 'and no others');
 		unlink map { "$base/$_" } @kept;
 	});
-}, conf => { log_temp_files => '10MB' }, prepare => sub ($aio) { $aio->make_tablespace });
+}, prepare => sub ($aio) { $aio->make_tablespace });
 
 # Temporary tables of other sessions: the server itself refuses to read, write and extend
 # them, whichever way their blocks are asked for, and reads nothing before it does.
