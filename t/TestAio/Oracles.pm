@@ -206,7 +206,7 @@ sub terminated ($self, @names)
 }
 
 # Matches what walsender and walreceiver may log when one of the servers stops.
-my $replication_ends = qr/walreceiver\ FATAL:\ \ (?:terminating\ walreceiver\ process\ due\ to\ administrator\ command|could\ not\ (?:receive|send)\ |streaming\ replication\ receiver\ \S+\ could\ not\ connect)
+my $replication_ends = qr/walreceiver\ FATAL:\ \ (?:terminating\ walreceiver\ process\ due\ to\ administrator\ command|could\ not\ (?:receive\ data\ from|send\ data\ to|send\ end-of-streaming\ message\ to)\ (?!.*\ ERROR:)|streaming\ replication\ receiver\ \S+\ could\ not\ connect)
 	|walsender\ \S+\ (?:LOG|FATAL):\ \ (?:could\ not\ send\ data\ to\ client:\ Broken\ pipe|connection\ to\ client\ lost)/x;
 
 # Kills a process (SIGKILL).  The log may say so.

@@ -113,6 +113,7 @@ for_each_io_method('worker', sub {
 		while_stopped($aio, sub { is(-s $list, $blocks, 'leaves the list of blocks as it was') });
 		my $size = $aio->log_size;
 		$aio->end_filters;
+		# or the end of the cluster would terminate the worker
 		$aio->poll(sub { $aio->log_text($size) =~ /autoprewarm successfully prewarmed/ }) or fail('autoprewarm ends');
 	}), log => qr/autoprewarm worker FATAL:  terminating background worker|postmaster LOG:  background worker "autoprewarm worker"/);
 }, needs => 'gate pg_prewarm', conf => { shared_preload_libraries => 'test_aio, pg_prewarm', 'pg_prewarm.autoprewarm_interval' => '0', 'test_aio.hold_at_start' => 'autoprewarm worker' });

@@ -71,7 +71,7 @@ END
 		$aio->end_session($erin);
 	}, dies => 1);
 
-	$aio->scenario('DROP DATABASE that is cancelled when the buffers have gone', sub {
+	$aio->scenario('DROP DATABASE that is cancelled after its buffers were dropped', sub {
 		$aio->end_sessions;
 		$aio->sql('CREATE DATABASE half TEMPLATE postgres');
 		my $alice = $aio->sessions('alice');

@@ -35,7 +35,7 @@ with_each_io_method('io_uring; long: all', sub {
 		is(right_rows($alice, $t, 2 * $segment, SIDE), SIDE, 'the rows');
 	}, skip => $aio->method eq 'worker' ? undef : 'only a worker reads without asking for the length, which opens all segments');
 
-	# which is committed by then
+	# the files go after the commit: an error is a warning
 	$aio->scenario('a file that DROP TABLE cannot remove', with('alice', sub ($alice) {
 		$alice->sql('CREATE TABLE scenario.t AS SELECT 1 AS n');
 		my $fork = $aio->file_of('scenario.t') . '_fsm';
