@@ -62,16 +62,19 @@ class _Trial:
             found.notes[part].append(f"not done: {what}, since {arguments.QUICK_MINUTES - arguments.MARGIN_MINUTES} minutes were over; the same command does it")
         return not late
 
-    def _run_suite(self, side: arguments.Side, number: int, tests: list[str]) -> Suite:
-        name = f"suite/{side.role}-{number}"
+    def _kept_suite(self, side: arguments.Side, number: int) -> Suite | None:
         # a suite that could not be run is tried again
-        if (kept := self._store.read(name)) and not kept["broken"]:
-            return results.from_data(kept)
+        kept = self._store.read(f"suite/{side.role}-{number}")
+        return results.from_data(kept) if kept and not kept["broken"] else None
+
+    def _run_suite(self, side: arguments.Side, number: int, tests: list[str]) -> Suite:
+        if kept := self._kept_suite(side, number):
+            return kept
         what = f"{len(tests)} files of the suite" + (", again" if number else "") if tests else "the suite"
         self._note(f"{side.role}: {what}")
         work = self._store.directory / "suite" / f"work-{side.role}"
         found = suite.run(side.suite, work, self._store.logs(side.role, number), tests, self._note, self._tier)
-        self._store.write(name, asdict(found))
+        self._store.write(f"suite/{side.role}-{number}", asdict(found))
         failed = f"failed: {', '.join(found.failed)}" if found.failed else "all pass"
         self._note(f"{side.role}: {found.number_of_assertions:,} assertions in {found.seconds:.0f} s, {found.broken and 'not run' or failed}")
         return found
@@ -85,8 +88,7 @@ class _Trial:
         repeats = REPEATS_QUICK if self._given.quick else REPEATS
         if failed and not any(found.broken for found in whole):
             for number in range(1, repeats + 1):
-                # those that are kept take no time
-                if time.monotonic() > self._deadline and not self._store.read(f"suite/{self._given.sides[-1].role}-{number}"):
+                if time.monotonic() > self._deadline and not self._kept_suite(self._given.sides[-1], number):
                     break
                 for side in self._given.sides:
                     runs[side.role].append(self._run_suite(side, number, failed))
