@@ -312,7 +312,7 @@ sub recovers ($self)
 	my $size = $self->log_size;
 	ok($self->stop_with_sessions('QUIT'), 'an immediate shutdown');
 	$self->start_with_sessions;
-	# it is so at its end only
+	# before its end it is not
 	unlike($self->log_text($size), qr/consistent recovery state/, 'crash recovery does not say that it is consistent');
 	return like($self->log_text($size), qr/redo done at/, 'the server has recovered');
 }
