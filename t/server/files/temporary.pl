@@ -59,6 +59,16 @@ with_each_io_method('worker', sub {
 		$alice->fails($join, '53400', qr/temporary file size exceeds "temp_file_limit"/, 'which count, too');
 	}), log => [ qr/alice (?:LOG:  temporary file|LOG:  could not close file|ERROR:  temporary file size)/, qr/parallel worker (?:FATAL:  terminating|ERROR:  temporary file size|LOG:  temporary file)|postmaster LOG:  background worker "parallel worker"/ ]);
 
+	# files of chunks of four blocks; a volatile expression is there before the join
+	$aio->scenario('a parallel hash join with rows of many sizes', with('alice', sub ($alice) {
+		$aio->sql("CREATE TABLE scenario.r AS SELECT generate_series(0, 799) AS i; ANALYZE scenario.r");
+		$alice->sql("$parallel_hash; SET work_mem = '64kB'");
+		my $rows = "(SELECT i, repeat('y', CASE WHEN i % 2 = 0 THEN 32716 + i / 2 % 32 ELSE 10 END + (extract(epoch FROM clock_timestamp()) * 0)::int) AS s FROM scenario.r)";
+		my $join = "SELECT count(*), sum(i), count(*) FILTER (WHERE a.s <> b.s) FROM $rows a JOIN $rows b USING (i)";
+		like($alice->sql("EXPLAIN (COSTS off) $join"), qr/Parallel Hash/, 'a parallel hash join');
+		$alice->gives($join, '800|319600|0', 'each row has its partner');
+	}));
+
 	# nothing takes it for the end of the file
 	my $rows = 'SELECT i FROM generate_series(1, 20000) i';
 	my %spills = (

@@ -142,6 +142,16 @@ with_each_io_method('io_uring; long: all', sub {
 		like(vacuum($alice, 'TRUNCATE on', $t), qr/pages: 50 removed, 50 remain/, 'as the next VACUUM does');
 	}));
 
+	# the TOAST table is frozen by itself
+	$aio->scenario('failsafe, but not of the TOAST table', with('alice', sub ($alice) {
+		my $t = 'scenario.t';
+		$alice->sql("CREATE TABLE $t (n int, body text STORAGE external) WITH (autovacuum_enabled = off, toast.autovacuum_enabled = off); INSERT INTO $t SELECT i, repeat('x', 3000) FROM generate_series(1, 20) i; DELETE FROM $t WHERE n <= 10");
+		$alice->sql("SET allow_system_table_mods = on; UPDATE pg_class SET relfrozenxid = ((txid_current() + 2147484296) % 4294967296)::text::xid WHERE oid = '$t'::regclass");
+		my $toast = vacuum($alice, 'INDEX_CLEANUP on', $t) =~ s/.*?(?=finished vacuuming "postgres.pg_toast)//sr;
+		$alice->warns(qr/bypassing nonessential maintenance of table "postgres.scenario.t" as a failsafe after 0 index scans/, 'VACUUM goes into failsafe mode');
+		is(reported($toast, qr/had (\d+) dead item identifiers removed/), 20, "dead line pointers removed of the table's values, of two chunks each");
+	}));
+
 	# it may be at its indexes for hours
 	$aio->scenario('what is pinned while VACUUM reads an index', with('alice', 40, changes => 1, sub ($alice, $t) {
 		$aio->sql("CREATE INDEX t_i ON $t (blk); DELETE FROM $t WHERE blk % 4 = 1; SELECT evict_rel('scenario.t_i')");

@@ -112,6 +112,17 @@ for_each_io_method('io_uring; long: all', sub {
 		}), 'pg_stat_io: fsync_time') || diag("$syncs, $ms");
 	}));
 
+	# requests that are not served meanwhile do not wait for it
+	$aio->scenario('fsync is switched off and on', with('', 10, changes => 1, sub ($t) {
+		my $syncs = "SELECT sum(fsyncs) FROM pg_stat_io WHERE backend_type = 'checkpointer' AND object = 'relation'";
+		for my $fsync ('off', 'on')
+		{
+			$aio->alter_system(fsync => $fsync);
+			my $does = sub { $aio->change_during($syncs, sub { $aio->sql("UPDATE $t SET gen = gen; CHECKPOINT") }) > 0 ? 'on' : 'off' };
+			ok($aio->poll(sub { $does->() eq $fsync }), "fsync = $fsync: whether checkpoints sync") for 1 .. 3;
+		}
+	}));
+
 	# sessions ask the checkpointer to sync files; a queue that is full loses its duplicates and no file
 	$aio->scenario('a full queue of fsync requests', with('alice', sub ($alice) {
 		my @tables = map { $aio->table("s$_", 1) } 1 .. 12;
