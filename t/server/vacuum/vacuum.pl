@@ -227,7 +227,11 @@ with_each_io_method('sync; long: all', sub {
 		is(reported($report, qr/had (\d+) dead item identifiers removed/), $removed, 'line pointers removed');
 		is(reported($report, qr/index scan needed: (\d+) pages/), $pages, 'dead line pointers on all pages');
 		is(pages_with_dead($aio, $t, $pages), 0, 'no dead line pointer is left') if !$aio->lacks('pageinspect');
-		$aio->gives("SELECT reltuples FROM pg_class WHERE oid = 'scenario.v_i'::regclass", 1200 - $removed, 'entries that remain in the index') if $kind =~ /^(?:btree|hash|gist|spgist)/;
+		for my $what ('the index', 'the index, when there is nothing to remove')
+		{
+			$alice->sql("VACUUM (INDEX_CLEANUP on, TRUNCATE off) $t") if $what =~ /nothing/;
+			$aio->gives("SELECT reltuples FROM pg_class WHERE oid = 'scenario.v_i'::regclass", 1200 - $removed, "entries that remain in $what") if $kind =~ /^(?:btree|hash|gist|spgist)/;
+		}
 
 		# new rows take the line pointers of the removed rows
 		$insert->(5000, 5000 + $removed - 1);
@@ -458,6 +462,17 @@ for_each_io_method('worker; long: all', sub {
 		my ($after, $file) = split /\|/, $aio->sql("SELECT pg_logical_emit_message(false, '', '', flush => true), pg_relation_filenode('$t')");
 		my %logged = map { $_ => 1 } map { m{/$file fork (\w+) blk \d+ FPW} } $aio->wal_records($before, $after);
 		is(join(' ', sort keys %logged), 'fsm vm', 'and the pages of the maps that are cut off in part');
+	}));
+
+	# VACUUM needs all for itself, but only if there is something to cut off
+	$aio->scenario('a session that reads meanwhile', with('alice bob', [ t => 100, changes => 1 ], [ u => 10 ], sub ($alice, $bob, $t, $u) {
+		$bob->sql("BEGIN; SELECT count(*) FROM $t, $u");
+		unlike(vacuum($alice, 'TRUNCATE on', $u), qr/stopping truncate/, 'a table without empty pages');
+		$aio->sql("DELETE FROM $t WHERE blk > 10");
+		$alice->waits("VACUUM (TRUNCATE on) $t", 'VacuumTruncate', 'waits for the other session');
+		$bob->sql('COMMIT');
+		$alice->ends('VACUUM');
+		$aio->gives("SELECT pg_relation_size('$t') / 8192", 11, 'it cuts off the table then');
 	}));
 
 	# VACUUM has seen that the last pages are empty, and looks at them again before it cuts them off
