@@ -35,7 +35,7 @@ EXPECTED_LOG = re.compile("terminating|shutting down|starting up|in recovery mod
 
 def look(driver: "Driver") -> None:
     driver.looks += 1
-    for check in (log, checksums, rows, indexes, leftovers, processes, synced, standby, log):
+    for check in (log, checksums, rows, indexes, leftovers, processes, logged, synced, standby, log):
         check(driver)
 
 
@@ -210,6 +210,13 @@ END LOOP; END $$"""
 def watch(driver: "Driver") -> None:
     """Views of what is going on, while it goes on: they have the names that the manual has, and reading them does no harm."""
     driver.ask(WATCH.format(f"SELECT string_agg(u::text, ' ') INTO found FROM ({UNNAMED}) u; IF found IS NOT NULL THEN RAISE 'waits without a name: %', found; END IF;"))
+
+
+def logged(driver: "Driver") -> None:
+    """The WAL since the last checkpoint has no blocks of what a crash empties, but for the fork to begin with."""
+    if found := driver.ask("SELECT c.oid::regclass, b.relforknumber, b.record_type, b.start_lsn FROM pg_control_checkpoint() k, pg_get_wal_block_info(k.redo_lsn, pg_current_wal_flush_lsn(), false) b"
+                           " JOIN pg_class c ON pg_relation_filenode(c.oid) = b.relfilenode WHERE relpersistence = 'u' AND b.relforknumber <> 3 AND b.reldatabase = (SELECT oid FROM pg_database WHERE datname = current_database()) LIMIT 5"):
+        driver.fail(f"WAL of unlogged relations: {found}")
 
 
 def synced(driver: "Driver") -> None:
