@@ -11,6 +11,11 @@ sub recovers_from ($server, $archive, $timeline, $settings)
 		PostgreSQL::Test::Utils::append_to_file("$directory/recovery.signal", '');
 		$server->node->append_conf('postgresql.conf', "primary_conninfo = ''\nrestore_command = 'echo %f >>\"$archive.asked\"; cp \"$archive/%f\" \"%p\"'\n$settings");
 	});
+	if ($settings =~ /pause/)
+	{
+		ok($server->poll(sub { $server->sql('SELECT pg_get_wal_replay_pause_state()') eq 'paused' }), 'recovery pauses at its target');
+		$server->sql('SELECT pg_wal_replay_resume()');
+	}
 	ok($server->poll(sub { $server->sql('SELECT NOT pg_is_in_recovery() AND timeline_id = ' . $timeline . ' FROM pg_control_checkpoint()') eq 't' }), "timeline $timeline begins");
 	my @files = split /\n/, $server->sql('SELECT name FROM pg_ls_waldir() ORDER BY 1');
 	my ($first) = grep { /^0000000$timeline[^.]+$/ } @files;
@@ -29,13 +34,15 @@ for_each_io_method('worker', sub {
 		$standby->sql('SELECT pg_wal_replay_pause()');
 		$aio->sql('CREATE TABLE scenario.t (n int)');
 		my @xids = map { $aio->sql("INSERT INTO scenario.t VALUES ($_) RETURNING pg_current_xact_id()") } 1 .. 3;
-		$aio->sql("SELECT pg_logical_emit_message(true, '', ''), pg_switch_wal()") for 1 .. 3;
+		my ($switched, $offset);
+		($switched, $offset) = split /\|/, $aio->sql("SELECT o.* FROM pg_logical_emit_message(true, '', ''), pg_switch_wal() s, pg_walfile_name_offset(s) o") for 1 .. 3;
 		my $end = $aio->sql("SELECT pg_logical_emit_message(false, '', '', flush => true)");
 		my $file = $aio->sql("SELECT pg_walfile_name('$end')");
 		$aio->wait_for("SELECT last_archived_wal = (SELECT max(name) FROM pg_ls_waldir() WHERE name < '$file') FROM pg_stat_archiver");
 		$standby->wait_for("SELECT pg_last_wal_receive_lsn() >= '$end'");
+		unlike(substr(PostgreSQL::Test::Utils::slurp_file("$archive/$switched"), $offset), qr/[^\0]/, 'the rest of a segment that was left early is zeros');
 		my $size = $standby->log_size;
-		recovers_from($standby, $archive, 2, "recovery_target_xid = $xids[1]\nrecovery_target_inclusive = off\nrecovery_target_action = promote\n");
+		recovers_from($standby, $archive, 2, "recovery_target_xid = $xids[1]\nrecovery_target_inclusive = off\nrecovery_target_action = pause\n");
 		$standby->gives('SELECT sum(n) FROM scenario.t', 1, 'the rows before the transaction');
 		my ($year) = $standby->log_text($size) =~ /recovery stopping before commit of transaction $xids[1], time (\d+)/;
 		cmp_ok($year // 0, '>', 2000, 'the log has the time of its commit');

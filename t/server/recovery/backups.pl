@@ -58,4 +58,38 @@ for_each_io_method('worker', sub {
 		(undef, $said, $done) = backup($aio);
 		is("$said$done", 1, 'nor are pages of zeros wrong');
 	}), each => [ [ 'a wrong page', 7 ], [ 'two wrong pages', 3, 4 ], [ 'seven wrong pages', 0, 3, 4, 8, 31, 32, 39 ] ], log => qr/walsender \S+ (?:WARNING|ERROR):  .*checksum verification fail/);
+
+	# of what an incremental backup takes; blocks that have been cut off are not needed
+	$aio->scenario('WAL summaries', with('', [ t => 100, changes => 1 ], [ u => 40, changes => 1 ], sub ($t, $u) {
+		$aio->alter_system(summarize_wal => 'on');
+		$aio->sql("CREATE TABLE scenario.gone AS SELECT 1 AS n; CHECKPOINT");
+		my $redo = 'SELECT redo_lsn FROM pg_control_checkpoint()';
+		my $from = $aio->sql($redo);
+		$aio->sql("UPDATE $t SET gen = gen WHERE blk IN (3, 7, 50); CREATE TABLE scenario.empty (); CREATE TABLE scenario.large (body text STORAGE PLAIN); INSERT INTO scenario.large SELECT repeat('x', 7000) FROM generate_series(1, 300);"
+			  . "DELETE FROM $u WHERE blk >= 10; VACUUM (TRUNCATE on) $u; DROP TABLE scenario.gone; CHECKPOINT");
+		my $to = $aio->sql($redo);
+		ok($aio->poll(sub { $aio->sql("SELECT summarized_lsn >= '$to' FROM pg_get_wal_summarizer_state()") eq 't' }), 'all is summarized');
+		my $with = "WITH s AS (SELECT c.* FROM pg_available_wal_summaries() a, pg_wal_summary_contents(a.tli, a.start_lsn, a.end_lsn) c WHERE a.start_lsn >= '$from' AND a.end_lsn <= '$to'),"
+		  . " l AS (SELECT * FROM s WHERE is_limit_block), n AS (SELECT relname, pg_relation_filenode(oid) AS relfilenode FROM pg_class WHERE relnamespace = 'scenario'::regnamespace),"
+		  . " w AS (SELECT DISTINCT relfilenode, relforknumber, relblocknumber FROM pg_get_wal_block_info('$from', '$to', false) WHERE relforknumber <> 1)";
+		$aio->gives("$with SELECT string_agg(format('%s %s', relname, relblocknumber), ', ' ORDER BY relname) FROM l JOIN n USING (relfilenode) WHERE relforknumber = 0", 'empty 0, large 0, u 10', 'which relations are new or cut off, each once');
+		$aio->gives("$with SELECT count(*) FROM (SELECT relfilenode, relforknumber, relblocknumber FROM s WHERE NOT is_limit_block EXCEPT TABLE w) x", 0, 'no block that has not changed');
+		$aio->gives("$with SELECT count(*), count(*) FILTER (WHERE w.relblocknumber < l.relblocknumber OR l IS NULL) FROM w LEFT JOIN s ON (s.relfilenode, s.relforknumber, s.relblocknumber, s.is_limit_block) = (w.relfilenode, w.relforknumber, w.relblocknumber, false)"
+			  . " LEFT JOIN l ON (l.relfilenode, l.relforknumber) = (w.relfilenode, w.relforknumber) WHERE s IS NULL", '30|0', 'all that have, but for those that have been cut off');
+		cmp_ok($aio->sql("$with SELECT count(*) FROM w JOIN n USING (relfilenode) WHERE relname = 'large' AND relforknumber = 0"), '>', 256, 'more than a chunk of a summary has');
+	}), skip => $aio->lacks('pg_walinspect'));
+
+	# what is not in the WAL must not be taken for unchanged
+	$aio->scenario('WAL that is minimal', sub {
+		my ($from, $to);
+		for my $level (qw(minimal replica))
+		{
+			$aio->alter_system(wal_level => $level, max_wal_senders => $level eq 'minimal' ? 0 : 5, summarize_wal => $level eq 'minimal' ? 'off' : 'on');
+			while_stopped($aio);
+			$from //= $aio->sql('SELECT pg_current_wal_insert_lsn()');
+			$to = $aio->sql("SELECT pg_logical_emit_message(false, '', '', flush => true)") if $level eq 'minimal';
+		}
+		ok($aio->poll(sub { $aio->sql('CHECKPOINT'); $aio->sql("SELECT summarized_lsn > '$to' FROM pg_get_wal_summarizer_state()") eq 't' }), 'WAL is summarized again');
+		$aio->gives("SELECT count(*) FROM pg_available_wal_summaries() WHERE start_lsn < '$to' AND end_lsn > '$from'", 0, 'there is no summary of it');
+	});
 }, streaming => 1);
