@@ -108,7 +108,15 @@ with_each_io_method('worker', sub {
 		like($before, qr/^other\|\Q$t\E\|0\|3,4,5,6,7,8,9\npostgres\|\Q$t\E\|0\|10,11,.*,39\npostgres\|\Q$t\E\|1\|0,1,2\npostgres\|\Q$t\E\|2\|0\npostgres\|\Q$u\E\|0\|20\npostgres\|\Q$u\E\|2\|0\npostgres\|\Q$v\E\|0\|7,8$/, 'before the restart');
 		loaded_after_restart($aio);
 		$aio->gives($there, $before, 'after it, the same blocks of each fork, and in each database');
-	}));
+		# the list names a database that is gone
+		my $file = $aio->node->data_dir . '/autoprewarm.blocks';
+		$aio->sql('SELECT autoprewarm_dump_now()');
+		link $file, "$file.old" or die "$file: $!";
+		$aio->sql('DROP DATABASE other');
+		my ($loaded, $known) = loaded_after_restart($aio, sub { rename "$file.old", $file or die "$file: $!" });
+		cmp_ok($loaded, '<=', $known - 7, "without the blocks of a database that was dropped: $loaded of $known");
+		$aio->gives($there, $before =~ s/^other.*\n//mgr, 'those of the others are there');
+	}), log => qr/autoprewarm worker FATAL:  database \d+ does not exist|postmaster LOG:  background worker "autoprewarm worker" .* exited with exit code 1/);
 
 	# loads the blocks that a file lists, after a restart
 	$aio->scenario('autoprewarm', sub {
@@ -129,6 +137,14 @@ with_each_io_method('worker', sub {
 		is($aio->cached($t), blocks(5, 44), 'the blocks of the dump, and no others');
 		is($aio->cached($u), blocks(0, 9), 'the blocks that the shorter table still has');
 	});
+
+	# the list fills a page of shared memory to the last byte
+	$aio->scenario('1,024 blocks', with('', 1024, sub ($t) {
+		my $of = $aio->sql("SELECT concat_ws(',', (SELECT oid FROM pg_database WHERE datname = current_database()), 1663, pg_relation_filenode('$t'), 0, '')");
+		my $file = $aio->node->data_dir . '/autoprewarm.blocks';
+		my ($loaded) = loaded_after_restart($aio, sub { unlink $file; PostgreSQL::Test::Utils::append_to_file($file, join '', "<<1024>>\n", map { "$of$_\n" } 0 .. 1023) });
+		is($loaded, 1024, 'are loaded');
+	}));
 
 	# a tablespace gives out numbers that other tablespaces have given out, too
 	$aio->scenario('files of the same number', sub {
@@ -259,17 +275,30 @@ for_each_io_method('worker', sub {
 	}), skip => $aio->lacks('pg_buffercache') // ($aio->major < 19 ? only_long() : undef));
 
 	# the first line pointer of a page: where it points to, its flags (2: redirected) and a length
-	$aio->scenario('what amcheck says of line pointers', with('alice', sub ($alice) {
+	$aio->scenario('what amcheck says of line pointers and transactions', with('alice', sub ($alice) {
 		my $t = 'scenario.l';
-		$aio->sql("CREATE TABLE $t (n int) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT generate_series(1, 4); DELETE FROM $t WHERE n = 3; VACUUM $t; SELECT evict_rel('$t')");
+		$aio->sql($_) for "CREATE TABLE $t (n int) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT generate_series(1, 5); CREATE INDEX ON $t (n); DELETE FROM $t WHERE n = 3", "VACUUM (INDEX_CLEANUP on) $t",
+		  "DELETE FROM $t WHERE n = 2", "VACUUM (INDEX_CLEANUP off) $t", "CREATE TABLE scenario.u AS SELECT 1 AS n", "BEGIN; UPDATE scenario.u SET n = 2; ROLLBACK";
+		# with the hint that an update was rolled back, and without
+		$alice->gives("SELECT count(*) FROM verify_heapam('scenario.u'), scenario.u", 0, 'nothing of an update that was rolled back') for 1, 2;
+		$aio->sql("SELECT evict_rel('$t')");
 		my $file = $aio->file_of($t);
-		for my $case ([ 0, 2, 0, 'precedes minimum offset 1' ], [ 4, 2, 0, 'points to a non-heap-only tuple at offset 4' ], [ 5, 2, 0, 'offset 5 exceeds maximum offset 4' ], [ 3, 2, 0, 'points to an unused item' ], [ 1, 2, 0, 'points to another redirected' ],
+		for my $case ([ 0, 2, 0, 'precedes minimum offset 1' ], [ 4, 2, 0, 'points to a non-heap-only tuple at offset 4' ], [ 9, 2, 0, 'offset 9 exceeds maximum offset 5' ], [ 3, 2, 0, 'points to an unused item' ], [ 2, 2, 0, 'points to a dead item' ], [ 1, 2, 0, 'points to another redirected' ],
 			[ 8180, 1, 28, 'not maximally aligned' ], [ 8160, 1, 23, 'less than the minimum' ], [ 8160, 1, 33, 'ends beyond maximum page offset 8192' ])
 		{
-			my ($offset, $flags, $length, $says) = @$case;
+			my ($offset, $flags, $length, $what) = @$case;
 			$aio->overwrite($file, 24, pack 'V', $offset | $flags << 15 | $length << 17);
 			$aio->sql("SELECT modify_rel_block('$t', 0)");
-			like($alice->sql("SELECT string_agg(msg, ',') FROM verify_heapam('$t') WHERE offnum = 1"), qr/$says/, $says);
+			like($alice->sql("SELECT string_agg(msg, ',') FROM verify_heapam('$t') WHERE offnum = 1"), qr/$what/, $what);
+		}
+		# transactions are older or younger than another one modulo 2^32
+		for my $case ([ 4026531839, 'precedes oldest valid transaction ID' ], [ 1000000000, 'equals or exceeds next valid transaction ID' ])
+		{
+			my ($xmin, $what) = @$case;
+			$aio->overwrite($file, 24, pack 'V', 8160 | 1 << 15 | 28 << 17);
+			$aio->overwrite($file, 8160, pack 'V', $xmin);
+			$aio->sql("SELECT modify_rel_block('$t', 0)");
+			like($alice->sql("SELECT string_agg(msg, ',') FROM verify_heapam('$t') WHERE offnum = 1"), qr/xmin $xmin $what/, "xmin $xmin $what");
 		}
 	}), skip => $aio->lacks('amcheck'));
 
