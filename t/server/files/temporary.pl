@@ -59,6 +59,32 @@ with_each_io_method('worker', sub {
 		$alice->fails($join, '53400', qr/temporary file size exceeds "temp_file_limit"/, 'which count, too');
 	}), log => [ qr/alice (?:LOG:  temporary file|LOG:  could not close file|ERROR:  temporary file size)/, qr/parallel worker (?:FATAL:  terminating|ERROR:  temporary file size|LOG:  temporary file)|postmaster LOG:  background worker "parallel worker"/ ]);
 
+	# each reader has a place of its own; what a block with EXCEPTION adds belongs to the whole query
+	$aio->scenario('%s, in files and in memory', with('alice', sub ($alice, $, $query) {
+		$aio->sql(<<'END');
+CREATE FUNCTION scenario.f(n int) RETURNS SETOF text LANGUAGE plpgsql AS $$
+BEGIN
+	FOR i IN 1 .. n LOOP
+		BEGIN RETURN NEXT i || repeat('x', 900); EXCEPTION WHEN division_by_zero THEN RETURN; END;
+	END LOOP;
+END $$
+END
+		$alice->sql('SET log_temp_files = 0; SET client_min_messages = log; SET enable_hashjoin = off; SET enable_nestloop = off; SET enable_sort = off');
+		my %found;
+		for my $memory ('64kB', '64MB')
+		{
+			$alice->sql("SET work_mem = '$memory'; SET hash_mem_multiplier = 1");
+			$alice->notices;
+			$found{$memory} = $alice->sql($query);
+			is(scalar(grep { /temporary file/ } $alice->notices) ? 1 : 0, $memory eq '64kB' ? 1 : 0, "with $memory: whether there are files");
+		}
+		is($found{'64kB'}, $found{'64MB'}, 'the same rows');
+	}), each => [
+		[ 'rows of a function', "SELECT count(*), sum(rtrim(f, 'x')::int) FROM scenario.f(1000) f" ],
+		[ 'a CTE that is read twice', 'WITH c AS MATERIALIZED (SELECT i FROM generate_series(1, 20000) i ORDER BY i) SELECT count(*), sum(a.i) FROM c a JOIN c b USING (i)' ],
+		[ 'rows of a window', 'SELECT count(*), sum(i - l), sum(e - i), sum(f) FROM (SELECT i, lag(i, 7000) OVER w AS l, lead(i, 5000) OVER w AS e, first_value(i) OVER (w ROWS BETWEEN 3000 PRECEDING AND 1 FOLLOWING) AS f FROM generate_series(1, 20000) i WINDOW w AS ()) s' ] ],
+		log => qr/alice LOG:  temporary file/);
+
 	# files of chunks of four blocks; a volatile expression is there before the join
 	$aio->scenario('a parallel hash join with rows of many sizes', with('alice', sub ($alice) {
 		$aio->sql("CREATE TABLE scenario.r AS SELECT generate_series(0, 799) AS i; ANALYZE scenario.r");
