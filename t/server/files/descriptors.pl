@@ -114,6 +114,15 @@ with_each_io_method('io_uring; long: all', sub {
 		$bob->sql('ROLLBACK');
 	}), log => qr/LOG:  could not read blocks/);
 
+	# the session forgets the descriptor, and opens the file again
+	$aio->scenario('a file that cannot be closed', with('alice', sub ($alice) {
+		my @tables = map { $aio->table("t$_", 2) } 1 .. 70;
+		my $reads = sub ($when) { $aio->sql("SELECT evict_rel('$_')") for @tables; is(join(' ', map { $alice->sql("SELECT count(*) FROM $_ WHERE body = proof('$_', blk, 0)") } @tables), join(' ', (2) x 70), "all tables, $when") };
+		while_injected($alice->pid, 'close:error=EIO:when=1', undef, sub { $reads->('while it fails') });
+		$reads->('and later');
+		like($aio->log_text, qr/alice LOG:  could not close file "base/, 'the log says so');
+	}), skip => no_strace(), log => qr/alice LOG:  could not close file/);
+
 	# each file is closed and opened again
 	$aio->scenario('more temporary files than descriptors', with('alice', sub ($alice) {
 		my @cursors = map { "c$_" } 1 .. 70;
@@ -125,7 +134,7 @@ with_each_io_method('io_uring; long: all', sub {
 			$alice->gives(join(';', map { "MOVE ABSOLUTE $before FROM $_; FETCH 1 FROM $_" } @cursors), join("\n", ($row) x 70), "row $row of each");
 		}
 	}));
-}, conf => { max_files_per_process => 64, io_max_concurrency => 64, max_connections => 10 });
+}, conf => { data_sync_retry => 'on', max_files_per_process => 64, io_max_concurrency => 64, max_connections => 10 });
 
 with_each_io_method('sync; long: all', sub {
 	$aio->scenario('programs that the server starts', with('alice', 10, sub ($alice, $t) {

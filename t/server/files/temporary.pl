@@ -131,7 +131,7 @@ END
 		$aio->sql('CREATE DATABASE other TEMPLATE postgres TABLESPACE elsewhere');
 		my $bob = $aio->session('bob', dbname => 'other');
 		$bob->sql("CREATE TABLE r AS SELECT generate_series(1, 20000) AS i; ANALYZE r; SET work_mem = '64kB'; SET log_temp_files = 0; $parallel_hash");
-		for my $tablespaces ("''", 'elsewhere')
+		for my $tablespaces ('DEFAULT', "''", 'elsewhere')
 		{
 			$bob->sql("SET temp_tablespaces = $tablespaces");
 			$bob->sql('SELECT count(*) FROM r a JOIN r b USING (i); SELECT count(*) FROM (SELECT i FROM r ORDER BY i DESC OFFSET 1) s');

@@ -188,7 +188,10 @@ for_each_io_method('worker; long: all', sub {
 	# the restart point lies before all truncations, the files after them
 	$aio->scenario('a standby that starts again', sub {
 		$aio->sql($_) for 'SET allow_in_place_tablespaces = on', "CREATE TABLESPACE gone LOCATION ''";
+		my $dropped = $aio->table('dropped', 20, changes => 1);
 		my @tables = truncate_by_and_by($aio, $standby);
+		# a file is cut off that replay has removed before
+		$aio->sql("DELETE FROM $dropped WHERE blk > 10; VACUUM (TRUNCATE on) $dropped; DROP TABLE $dropped");
 		# replay comes to databases whose tablespace it has removed before, or could not remove
 		my ($directory) = glob $standby->node->data_dir . '/pg_tblspc/*/PG_*';
 		make_path("$directory/1/left");
