@@ -290,6 +290,15 @@ for_each_io_method('io_uring; long: all', sub {
 		unlike("@calls", qr/unlink(?! fsync)/, 'and syncs the directory');
 	}, skip => $reason);
 
+	# some file systems cannot sync a directory
+	$aio->scenario('directories', sub {
+		my ($checkpointer) = $aio->pids_of_type('checkpointer');
+		my @directories = qw(pg_commit_ts pg_multixact/members pg_multixact/offsets pg_xact);
+		my %synced = map { m{/(pg_[\w/]+)>} ? ($1 => 1) : () } calls_of($aio, $checkpointer, 'fsync', sub { $aio->sql('CHECKPOINT') });
+		is(join(' ', grep { $synced{$_} } @directories), "@directories", 'a checkpoint syncs them');
+		while_injected($checkpointer, 'fsync:error=EINVAL', $aio->node->data_dir . "/$_", sub { $aio->sql('CHECKPOINT') }) for @directories;
+	}, skip => $reason);
+
 	# WAL is flushed up to the last change of a page before the page is written
 	$aio->scenario('a page that another session writes', with('alice bob', 20, sub ($alice, $bob, $t) {
 		# sets hint bits, so that no other page becomes dirty
