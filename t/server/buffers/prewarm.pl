@@ -280,7 +280,7 @@ for_each_io_method('worker', sub {
 		$aio->sql($_) for "CREATE TABLE $t (n int) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT generate_series(1, 5); CREATE INDEX ON $t (n); DELETE FROM $t WHERE n = 3", "VACUUM (INDEX_CLEANUP on) $t",
 		  "DELETE FROM $t WHERE n = 2", "VACUUM (INDEX_CLEANUP off) $t", "CREATE TABLE scenario.u AS SELECT 1 AS n", "BEGIN; UPDATE scenario.u SET n = 2; ROLLBACK";
 		# with the hint that an update was rolled back, and without
-		$alice->gives("SELECT count(*) FROM verify_heapam('scenario.u'), scenario.u", 0, 'nothing of an update that was rolled back') for 1, 2;
+		$alice->gives("SELECT count(*) FROM verify_heapam('scenario.u'); SELECT count(*) FROM scenario.u", "0\n1", 'nothing of an update that was rolled back') for 1, 2;
 		$aio->sql("SELECT evict_rel('$t')");
 		my $file = $aio->file_of($t);
 		for my $case ([ 0, 2, 0, 'precedes minimum offset 1' ], [ 4, 2, 0, 'points to a non-heap-only tuple at offset 4' ], [ 9, 2, 0, 'offset 9 exceeds maximum offset 5' ], [ 3, 2, 0, 'points to an unused item' ], [ 2, 2, 0, 'points to a dead item' ], [ 1, 2, 0, 'points to another redirected' ],
