@@ -246,15 +246,6 @@ with_each_io_method('sync; long: all', sub {
 		$aio->gives("SELECT count(*) FROM (SELECT bt_index_check('scenario.v_i', true)) c", 1, 'amcheck finds nothing') if $kind eq 'btree' && !$aio->lacks('amcheck');
 	}), each => [ sort keys %by_index ]);
 
-	# VACUUM comes again for pages that it has deleted
-	$aio->scenario('an index with deleted pages', with('alice', sub ($alice) {
-		my $t = 'scenario.d';
-		$alice->sql("CREATE TABLE $t WITH (autovacuum_enabled = off) AS SELECT generate_series(1, 5000) AS n; CREATE INDEX d_i ON $t (n); DELETE FROM $t WHERE n BETWEEN 1000 AND 3999");
-		like(vacuum($alice, 'INDEX_CLEANUP on, TRUNCATE off', $t), qr/index "d_i": pages: \d+ in total, [1-9]\d* newly deleted/, 'pages are deleted');
-		like(vacuum($alice, 'INDEX_CLEANUP on, TRUNCATE off', $t), qr/index "d_i": pages: \d+ in total, 0 newly deleted/, 'nothing is left to do');
-		$aio->gives("SELECT reltuples FROM pg_class WHERE oid = 'scenario.d_i'::regclass", 2000, 'the entries are counted again');
-	}));
-
 	$aio->scenario('entries of partial indexes', with('alice', sub ($alice) {
 		$alice->sql('CREATE TABLE scenario.p WITH (autovacuum_enabled = off) AS SELECT i AS k, point(i, 0) AS p FROM generate_series(1, 300) i');
 		$alice->sql("CREATE INDEX ON scenario.p $by_index{$_}[0] WHERE k <= 100") for qw(btree hash gist spgist);
