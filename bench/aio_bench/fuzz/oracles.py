@@ -1,6 +1,7 @@
 """What is judged when all is quiet, without a stored answer."""
 
 import re
+from contextlib import suppress
 from functools import partial
 from itertools import cycle, islice
 from typing import TYPE_CHECKING, Any
@@ -213,10 +214,14 @@ def watch(driver: "Driver") -> None:
 
 
 def logged(driver: "Driver") -> None:
-    """The WAL since the last checkpoint has no blocks of what a crash empties, but for the fork to begin with."""
-    if found := driver.ask("SELECT c.oid::regclass, b.relforknumber, b.record_type, b.start_lsn FROM pg_control_checkpoint() k, pg_get_wal_block_info(k.redo_lsn, pg_current_wal_flush_lsn(), false) b"
-                           " JOIN pg_class c ON pg_relation_filenode(c.oid) = b.relfilenode WHERE relpersistence = 'u' AND b.relforknumber <> 3 AND b.reldatabase = (SELECT oid FROM pg_database WHERE datname = current_database()) LIMIT 5"):
-        driver.fail(f"WAL of unlogged relations: {found}")
+    """The WAL since the last checkpoint has no blocks of unlogged relations, but for init forks."""
+    for _ in range(2):
+        # a checkpoint may come meanwhile
+        with suppress(psycopg.errors.UndefinedFile, psycopg.errors.InvalidParameterValue):
+            if found := driver.ask("SELECT c.oid::regclass, b.relforknumber, b.record_type, b.start_lsn FROM pg_control_checkpoint() k, pg_get_wal_block_info(k.redo_lsn, pg_current_wal_flush_lsn(), false) b"
+                                   " JOIN pg_class c ON pg_relation_filenode(c.oid) = b.relfilenode WHERE relpersistence = 'u' AND b.relforknumber <> 3 AND b.reldatabase = (SELECT oid FROM pg_database WHERE datname = current_database()) LIMIT 5"):
+                driver.fail(f"WAL of unlogged relations: {found}")
+            return
 
 
 def synced(driver: "Driver") -> None:

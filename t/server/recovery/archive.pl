@@ -2,8 +2,8 @@
 use TestAio;
 use List::Util qw(max);
 
-# Restarts a server for archive recovery with these settings.  Test: it ends recovery on this timeline.
-sub recovers_from ($server, $archive, $timeline, $settings)
+# Restarts a server for archive recovery with these settings.  Test: it ends recovery on this timeline, after a pause if it has a target.
+sub recovers_from ($server, $archive, $timeline, $settings, $has_target = 0)
 {
 	my $directory = $server->node->data_dir;
 	while_stopped($server, sub {
@@ -11,7 +11,7 @@ sub recovers_from ($server, $archive, $timeline, $settings)
 		PostgreSQL::Test::Utils::append_to_file("$directory/recovery.signal", '');
 		$server->node->append_conf('postgresql.conf', "primary_conninfo = ''\nrestore_command = 'echo %f >>\"$archive.asked\"; cp \"$archive/%f\" \"%p\"'\n$settings");
 	});
-	if ($settings =~ /pause/)
+	if ($has_target)
 	{
 		ok($server->poll(sub { $server->sql('SELECT pg_get_wal_replay_pause_state()') eq 'paused' }), 'recovery pauses at its target');
 		$server->sql('SELECT pg_wal_replay_resume()');
@@ -43,7 +43,7 @@ for_each_io_method('worker', sub {
 		my $rest = substr PostgreSQL::Test::Utils::slurp_file("$archive/$switched"), $offset;
 		is($rest =~ tr/\0//c, 0, 'a segment that was left early has zeros at its end: other bytes');
 		my $size = $standby->log_size;
-		recovers_from($standby, $archive, 2, "recovery_target_xid = $xids[1]\nrecovery_target_inclusive = off\nrecovery_target_action = pause\n");
+		recovers_from($standby, $archive, 2, "recovery_target_xid = $xids[1]\nrecovery_target_inclusive = off\nrecovery_target_action = pause\n", 1);
 		$standby->gives('SELECT sum(n) FROM scenario.t', 1, 'the rows before the transaction');
 		my ($year) = $standby->log_text($size) =~ /recovery stopping before commit of transaction $xids[1], time (\d+)/;
 		cmp_ok($year // 0, '>', 2000, 'the log has the time of its commit');

@@ -182,8 +182,13 @@ with_each_io_method('sync', sub {
 		$aio->sql("CREATE TABLE scenario.h WITH (autovacuum_enabled = off) AS $insert");
 		$aio->sql('BEGIN; ALTER TABLE scenario.h SET TABLESPACE elsewhere; CHECKPOINT');
 		is(explained($aio, 'WAL', 'SELECT count(*) FROM scenario.h')->{'WAL Records'}, 0, 'a scan that sets hint bits in a file that is new');
-		# nothing but a hint changes on these pages, which the WAL has whole
-		$aio->sql($_) for 'COMMIT', 'VACUUM scenario.v';
+		$aio->sql('COMMIT');
+		my $from = $aio->sql('SELECT pg_current_wal_insert_lsn()');
+		$aio->sql('VACUUM scenario.v');
+		my ($to, $file) = split /\|/, $aio->sql("SELECT pg_logical_emit_message(false, '', '', flush => true), pg_relation_filenode('scenario.v')");
+		is(scalar(grep { m{/$file blk \d+ FPW} } $aio->wal_records($from, $to)), $aio->sql("SELECT pg_relation_size('scenario.v') / 8192"), 'the WAL has an image of each page of which a hint has changed')
+		  # since 19, pages are marked as visible to all when they are read
+		  if $aio->major < 19;
 		# nor rows that nobody reads, which would log their hint bits, in a tablespace that is made again
 		$aio->sql($_) for 'SET allow_in_place_tablespaces = on', "CREATE TABLESPACE late LOCATION ''", "CREATE TABLE scenario.i TABLESPACE late AS $insert";
 		# no WAL makes up for a file that is not synced; one that is truncated has no rows in the WAL, however few

@@ -112,14 +112,21 @@ for_each_io_method('io_uring; long: all', sub {
 		}), 'pg_stat_io: fsync_time') || diag("$syncs, $ms");
 	}));
 
-	# requests that are not served meanwhile do not wait for it
-	$aio->scenario('fsync is switched off and on', with('', 10, changes => 1, sub ($t) {
-		my $syncs = "SELECT sum(fsyncs) FROM pg_stat_io WHERE backend_type = 'checkpointer' AND object = 'relation'";
-		for my $fsync ('off', 'on')
+	# requests that are made while it is off are forgotten
+	$aio->scenario('fsync is switched off and on', with('', [ t => 10, changes => 1 ], [ u => 10, changes => 1 ], sub ($t, $u) {
+		my ($file, $forgotten) = map { $aio->sql("SELECT pg_relation_filepath('$_')") } $t, $u;
+		my $synced = sub ($table) {
+			my $size = $aio->log_size;
+			$aio->sql("UPDATE $table SET gen = gen; CHECKPOINT");
+			return join ' ', sort grep { $_ eq $file || $_ eq $forgotten } $aio->log_text($size) =~ /checkpoint sync: number=\d+ file=(\S+) /g;
+		};
+		tells_of_syncs($aio);
+		for my $case ([ 'off', '' ], [ 'on', $file ])
 		{
+			my ($fsync, $which) = @$case;
 			$aio->alter_system(fsync => $fsync);
-			my $does = sub { $aio->change_during($syncs, sub { $aio->sql("UPDATE $t SET gen = gen; CHECKPOINT") }) > 0 ? 'on' : 'off' };
-			ok($aio->poll(sub { $does->() eq $fsync }), "fsync = $fsync: whether checkpoints sync") for 1 .. 3;
+			$aio->poll(sub { $synced->($t) eq $which }) or fail('the checkpointer knows the setting');
+			is($synced->($fsync eq 'off' ? $u : $t), $which, "fsync = $fsync: the files that a checkpoint syncs") for 1, 2;
 		}
 	}));
 
@@ -294,9 +301,10 @@ for_each_io_method('io_uring; long: all', sub {
 	$aio->scenario('directories', sub {
 		my ($checkpointer) = $aio->pids_of_type('checkpointer');
 		my @directories = qw(pg_commit_ts pg_multixact/members pg_multixact/offsets pg_xact);
-		my %synced = map { m{/(pg_[\w/]+)>} ? ($1 => 1) : () } calls_of($aio, $checkpointer, 'fsync', sub { $aio->sql('CHECKPOINT') });
+		my $data = $aio->node->data_dir;
+		my %synced = map { m{<\Q$data\E/([^>]+)>} ? ($1 => 1) : () } calls_of($aio, $checkpointer, 'fsync', sub { $aio->sql('CHECKPOINT') });
 		is(join(' ', grep { $synced{$_} } @directories), "@directories", 'a checkpoint syncs them');
-		while_injected($checkpointer, 'fsync:error=EINVAL', $aio->node->data_dir . "/$_", sub { $aio->sql('CHECKPOINT') }) for @directories;
+		while_injected($checkpointer, 'fsync:error=EINVAL', "$data/$_", sub { $aio->sql('CHECKPOINT') }) for @directories;
 	}, skip => $reason);
 
 	# WAL is flushed up to the last change of a page before the page is written
