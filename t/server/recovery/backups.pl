@@ -47,9 +47,11 @@ for_each_io_method('worker', sub {
 		my $named = @wrong > 5 ? 5 : @wrong;
 		is(join(' ', $said =~ m{checksum verification failed in file "\S*\Q$file\E", block (\d+): calculated \w+ but expected}g), join(' ', @wrong[ 0 .. $named - 1 ]), 'the blocks');
 		is(scalar(() = $said =~ /further checksum verification failures in file "\S*\Q$file\E" will not be reported/g), @wrong > 5 ? 1 : 0, 'whether there are more');
-		# before 18.7, a single one is not counted (server commit 340f2ac626)
-		my $counted = @wrong == 1 && $aio->major == 18 && $aio->setting('server_version_num') < 180007 ? 0 : @wrong;
-		is($said =~ /file "\S*\Q$file\E" has a total of (\d+) checksum verification failures?/ ? $1 : 0, $counted, 'how many');
+		my ($total) = $said =~ /file "\S*\Q$file\E" has a total of (\d+) checksum verification failures?/;
+		# before server commit 340f2ac626, in 18.7, a single one has no total, and is not counted
+		my $may_lack = @wrong == 1 && ($aio->setting('server_version_num') < 180007 || $aio->setting('server_version') =~ /devel|beta|rc/);
+		my $counted = $may_lack && !defined $total ? 0 : @wrong;
+		is($total // 0, $counted, 'how many');
 		ok($aio->poll(sub { $aio->sql($failures) == $before + $counted }), 'the statistics count them') || diag($aio->sql($failures));
 		is(join('', backup($aio, undef, '--no-verify-checksums')), 1, 'unless nobody looks');
 		$aio->sql("SELECT modify_rel_block('$t', b, zero => true) FROM unnest(ARRAY[${\join ',', @wrong}]) b");
