@@ -138,14 +138,6 @@ with_each_io_method('worker', sub {
 		is($aio->cached($u), blocks(0, 9), 'the blocks that the shorter table still has');
 	});
 
-	# the list fills its pages of shared memory to the last byte
-	$aio->scenario('1,024 blocks', with('', 1024, sub ($t) {
-		my $of = $aio->sql("SELECT concat_ws(',', (SELECT oid FROM pg_database WHERE datname = current_database()), 1663, pg_relation_filenode('$t'), 0, '')");
-		my $file = $aio->node->data_dir . '/autoprewarm.blocks';
-		my ($loaded) = loaded_after_restart($aio, sub { unlink $file; PostgreSQL::Test::Utils::append_to_file($file, join '', "<<1024>>\n", map { "$of$_\n" } 0 .. 1023) });
-		is($loaded, 1024, 'are loaded');
-	}));
-
 	# a tablespace gives out numbers that other tablespaces have given out, too
 	$aio->scenario('files of the same number', sub {
 		my @tables = ($aio->table('t', 20));
@@ -279,7 +271,7 @@ for_each_io_method('worker', sub {
 		my $t = 'scenario.l';
 		$aio->sql($_) for "CREATE TABLE $t (n int) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT generate_series(1, 5); CREATE INDEX ON $t (n); DELETE FROM $t WHERE n = 3", "VACUUM (INDEX_CLEANUP on) $t",
 		  "DELETE FROM $t WHERE n = 2", "VACUUM (INDEX_CLEANUP off) $t", "CREATE TABLE scenario.u AS SELECT 1 AS n", "BEGIN; UPDATE scenario.u SET n = 2; ROLLBACK";
-		# without the hint that it was, and with it
+		# SELECT sets the hint that it was rolled back
 		$alice->gives("SELECT count(*) FROM verify_heapam('scenario.u'); SELECT count(*) FROM scenario.u", "0\n1", 'nothing of an update that was rolled back') for 1, 2;
 		$aio->sql("SELECT evict_rel('$t')");
 		my $file = $aio->file_of($t);
