@@ -1,7 +1,6 @@
 """What is judged when all is quiet, without a stored answer."""
 
 import re
-from contextlib import suppress
 from functools import partial
 from itertools import cycle, islice
 from typing import TYPE_CHECKING, Any
@@ -215,13 +214,15 @@ def watch(driver: "Driver") -> None:
 
 def logged(driver: "Driver") -> None:
     """The WAL since the last checkpoint has no blocks of unlogged relations, but for init forks."""
-    for _ in range(2):
-        # a checkpoint may come meanwhile
-        with suppress(psycopg.errors.UndefinedFile, psycopg.errors.InvalidParameterValue):
-            if found := driver.ask("SELECT c.oid::regclass, b.relforknumber, b.record_type, b.start_lsn FROM pg_control_checkpoint() k, pg_get_wal_block_info(k.redo_lsn, pg_current_wal_flush_lsn(), false) b"
-                                   " JOIN pg_class c ON pg_relation_filenode(c.oid) = b.relfilenode WHERE relpersistence = 'u' AND b.relforknumber <> 3 AND b.reldatabase = (SELECT oid FROM pg_database WHERE datname = current_database()) LIMIT 5"):
-                driver.fail(f"WAL of unlogged relations: {found}")
-            return
+    blocks = ("SELECT c.oid::regclass, b.relforknumber, b.record_type, b.start_lsn FROM pg_control_checkpoint() k, pg_get_wal_block_info(k.redo_lsn, pg_current_wal_flush_lsn(), false) b"
+              " JOIN pg_class c ON pg_relation_filenode(c.oid) = b.relfilenode WHERE relpersistence = 'u' AND b.relforknumber <> 3 AND b.reldatabase = (SELECT oid FROM pg_database WHERE datname = current_database()) LIMIT 5")
+    try:
+        found = driver.ask(blocks)
+    except psycopg.errors.UndefinedFile:
+        # a checkpoint has removed the file meanwhile
+        found = driver.ask(blocks)
+    if found:
+        driver.fail(f"WAL of unlogged relations: {found}")
 
 
 def synced(driver: "Driver") -> None:
