@@ -114,7 +114,7 @@ with_each_io_method('io_uring; long: all', sub {
 		$bob->sql('ROLLBACK');
 	}), log => qr/LOG:  could not read blocks/);
 
-	# the session forgets the descriptor, and opens the file again
+	# the session forgets the descriptor, and opens the file again; without data_sync_retry, there would be a PANIC
 	$aio->scenario('a file that cannot be closed', with('alice', sub ($alice) {
 		my @tables = map { $aio->table("t$_", 2) } 1 .. 70;
 		my $reads = sub ($when) { $aio->sql("SELECT evict_rel('$_')") for @tables; is(join(' ', map { $alice->sql("SELECT count(*) FROM $_ WHERE body = proof('$_', blk, 0)") } @tables), join(' ', (2) x 70), "all tables, $when") };

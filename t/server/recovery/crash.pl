@@ -218,7 +218,9 @@ with_each_io_method('sync', sub {
 		is(join("\n", map { $aio->sql("SET enable_seqscan = $_; SET enable_bitmapscan = off; $rows") } qw(on off)), join("\n", @before), 'the rows');
 		$aio->gives('SELECT count(*), sum(n) FROM scenario.i', '2000|2001000', 'the rows in the tablespace');
 	}, dies => 1, log => qr{startup LOG:  could not open directory "\S+/unreadable"});
-}, no_data_checksums => 1, conf => { wal_level => 'minimal', max_wal_senders => 0, fsync => 'on', wal_log_hints => 'on' });
+},
+	# with checksums, hints are logged whatever wal_log_hints says
+	no_data_checksums => 1, conf => { wal_level => 'minimal', max_wal_senders => 0, fsync => 'on', wal_log_hints => 'on' });
 
 # Returns the processes whose current directory is the server's, by what ps shows of them.
 sub processes_of ($directory)
