@@ -55,7 +55,8 @@ my %same = (
 		q{SELECT ROW(bucket_pages, overflow_pages, bitmap_pages, unused_pages, live_items, dead_items, round(free_percent::numeric, 6)), (SELECT ROW(count(*) FILTER (WHERE kind = 'bucket'), count(*) FILTER (WHERE kind = 'overflow'), count(*) FILTER (WHERE kind = 'bitmap'), count(*) FILTER (WHERE kind = 'unused'), sum(live_items), sum(dead_items),
 			round(100.0 * sum(CASE kind WHEN 'unused' THEN 8152 WHEN 'bitmap' THEN 0 ELSE upper - lower END) / 8152 / count(*) FILTER (WHERE kind <> 'bitmap'), 6)) FROM page) FROM pgstathashindex('%1$s')},
 		q{SELECT ROW(tuple_count, dead_tuple_count, free_space), (SELECT ROW(sum(live_items), sum(dead_items), sum(CASE kind WHEN 'unused' THEN 8192 WHEN 'bitmap' THEN 0 ELSE upper - lower END)) FROM page) FROM pgstattuple('%1$s')},
-		q{SELECT ROW(live_items + dead_items, free_size), ROW((SELECT count(*) FROM hash_page_items(p)), greatest(upper - lower - 4, 0)) FROM page WHERE kind IN ('bucket', 'overflow')} ],
+		q{SELECT ROW(live_items + dead_items, free_size), ROW((SELECT count(*) FROM hash_page_items(p)), greatest(upper - lower - 4, 0)) FROM page WHERE kind IN ('bucket', 'overflow')},
+		q{SELECT ROW(bitstatus, hash_page_type(get_raw_page('%1$s', bitmapblkno))), ROW(true, 'bitmap') FROM page, hash_bitmap_info('%1$s', n) WHERE kind = 'overflow'} ],
 	gist => [q{SELECT ROW(tuple_count + dead_tuple_count, dead_tuple_count, free_space), (SELECT ROW(sum(items), sum(dead), sum(upper - lower)) FROM page WHERE is_leaf) FROM pgstattuple('%1$s')}],
 	gin => [q{SELECT ROW(s.*, m.n_pending_pages), ROW(m.version, m.n_pending_pages, m.n_pending_tuples, (SELECT count(*) FROM page WHERE is_list)) FROM pgstatginindex('%1$s') s, gin_metapage_info(get_raw_page('%1$s', 0)) m}]);
 
@@ -73,6 +74,14 @@ sub agrees ($aio, $session, $relation, @functions)
 	}
 	return;
 }
+
+# Extensions, their oldest versions, and queries that give the same by the functions of any version.
+my %of_any_version = (
+	pageinspect => [
+		'1.5', q{SELECT p.*, md5(get_raw_page('scenario.t', 0)), md5(get_raw_page('scenario.t', 'fsm', 2)) FROM page_header(get_raw_page('scenario.btree', 1)) p}, q{SELECT * FROM bt_page_stats('scenario.btree', 1)},
+		q{SELECT itemoffset, ctid, itemlen, nulls, vars, data FROM bt_page_items('scenario.btree', 1)},
+		q{SELECT * FROM gin_metapage_info(get_raw_page('scenario.gin', 0))} ],
+	pgstattuple => [ '1.4', map { "SELECT * FROM $_" } map({ ("pgstattuple('$_')", "pg_relpages('$_')", "pg_relpages('$_'::regclass)") } 'scenario.t', 'scenario.hash'), q{pgstattuple_approx('scenario.t')}, q{pgstatindex('scenario.btree')}, q{pgstatindex('scenario.btree'::regclass)}, q{pgstatginindex('scenario.gin')} ]);
 
 # The kinds of indexes, and the column of each.
 my %columns = (btree => 'n', hash => 'n', gist => 'p', spgist => 'p', gin => 'a', brin => 'n');
@@ -112,6 +121,19 @@ END
 		$aio->sql('CREATE TABLE scenario.same AS SELECT ARRAY[0] AS a FROM generate_series(1, 9000); CREATE INDEX postings ON scenario.same USING gin (a)');
 		$alice->gives(q{SELECT count(DISTINCT tid), count(*) FROM generate_series(1, pg_relation_size('scenario.postings') / 8192 - 1) b, get_raw_page('scenario.postings', b) p, gin_page_opaque_info(p) o, gin_leafpage_items(CASE WHEN o.flags = '{data,leaf,compressed}' THEN p END) i, unnest(tids) tid}, '9000|9000', 'all postings of a key');
 		$alice->gives(q{SELECT DISTINCT array_length(tuple_data_split('scenario.t'::regclass, t_data, t_infomask, t_infomask2, t_bits), 1) FROM heap_page_items(get_raw_page('scenario.t', 0))}, 3, 'columns of rows');
+		$alice->gives(q{SELECT DISTINCT cardinality(raw_flags) - bit_count(m::bit(16)) - bit_count((m & 57344)::bit(16)) FROM generate_series(1, 65535) m, heap_tuple_infomask_flags(m, m)}, 0, 'each bit has a name');
+		$aio->sql('CREATE TABLE scenario.wide (n int, body text STORAGE external); INSERT INTO scenario.wide SELECT n, CASE WHEN n % 4 > 0 THEN repeat(chr(64 + n), n * n) END FROM generate_series(1, 60) n');
+		$alice->gives(q{SELECT count(*), bool_and(split[1] = decode(lpad(to_hex(n), 2, '0') || '000000', 'hex') AND split[2] IS NOT DISTINCT FROM convert_to(body, 'UTF8'))
+			FROM scenario.wide w, generate_series(0, pg_relation_size('scenario.wide') / 8192 - 1) b, heap_page_items(get_raw_page('scenario.wide', b::int)) i, tuple_data_split('scenario.wide'::regclass, t_data, t_infomask, t_infomask2, t_bits, true) split WHERE w.ctid = format('(%s,%s)', b, lp)::tid}, '60|t', 'values of rows, from their TOAST table as well');
+		for my $extension (sort grep { !$aio->lacks($_) } keys %of_any_version)
+		{
+			my ($oldest, @queries) = @{ $of_any_version{$extension} };
+			$alice->sql("BEGIN; DROP EXTENSION $extension; CREATE EXTENSION $extension VERSION '$oldest'");
+			my @old = map { $alice->sql($_) } @queries;
+			$alice->sql("ALTER EXTENSION $extension UPDATE");
+			$alice->gives($queries[$_], $old[$_], "$extension $oldest: $queries[$_]") for 0 .. $#queries;
+			$alice->sql('ROLLBACK');
+		}
 	}));
 	# with rows of a transaction in progress, dead entries, and pages that are deleted, new, or visible to all
 	$aio->scenario('what functions make of the bytes of files: %s', with('alice', sub ($alice, $kind) {
