@@ -187,6 +187,15 @@ END
 		$alice->gives("SELECT count(gen) FROM $t WHERE blk >= 0", 10, 'by the index');
 	}));
 
+	$aio->scenario('a file that has lost its last block, which is in the pool', with('alice bob', 10, changes => 1, sub ($alice, $bob, $t) {
+		my $file = $aio->file_of($t);
+		$aio->warm($t, 9);
+		$aio->sql('CHECKPOINT');
+		truncate $file, 9 * 8192 or die "$file: $!";
+		$_->fails("SELECT grow_rel('$t', 1)", 'XX000', qr/unexpected data beyond EOF in block 9/, 'its new block would be the old one') for $alice, $bob;
+		$alice->gives("SELECT count(*) FROM pg_locks WHERE locktype = 'extend'", 0, 'no lock is left');
+	}));
+
 	# A synchronized scan begins where another one was; the table ends there by now
 	$aio->scenario('truncation, and a scan that begins where another was', with('alice bob', 600, changes => 1, sub ($alice, $bob, $t) {
 		$_->sql('SET synchronize_seqscans = on') for $alice, $bob;
