@@ -359,6 +359,23 @@ with_each_io_method('worker; long: all', sub {
 		like(slurp_file($log), qr{sync\(\d+<\S+/pg_stat/pgstat\.\w+>\)\s+= 0}, 'syncs the file of the statistics');
 	}, skip => $again // $reason);
 
+	# A change syncs what was written by the old method.  A file that was opened otherwise is opened again.
+	$aio->scenario('WAL is synced by each method', with('alice', sub ($alice) {
+		$aio->sql('CREATE TABLE scenario.v (i int)');
+		my $write = sub { $alice->sql('INSERT INTO scenario.v VALUES (1)') };
+		$write->();
+		for my $case ([ open_datasync => 'fsync, open O_DSYNC' ], [ open_sync => 'fsync, open O_SYNC' ], [ fsync => 'fsync, open, fsync' ], [ fdatasync => 'fsync, fdatasync' ])
+		{
+			my ($method, $expected) = @$case;
+			my @calls = calls_of($aio, $alice->pid, 'openat,fsync,fdatasync', sub {
+				$aio->alter_system(wal_sync_method => $method);
+				ok($aio->poll(sub { $alice->sql('SHOW wal_sync_method') eq $method }), "a session knows of $method");
+				$write->();
+			});
+			is(join(', ', map { m{^openat\(.*"pg_wal/} ? join(' ', 'open', /\b(O_D?SYNC)\b/) : m{^(f\w+)\(\d+<.*/pg_wal/} } @calls), $expected, $method);
+		}
+	}), skip => $again // $reason);
+
 	$aio->scenario('the files of a database', sub {
 		# the observer does it, since nobody else may use the template
 		my $pid = $aio->sql('SELECT pg_backend_pid()');
