@@ -307,7 +307,9 @@ with_each_io_method('sync; long: all', sub {
 		# the leader waits in the first index until a worker is in another one
 		my $holds = $workers && !$aio->no_faults;
 		$aio->completion_wait(relation => "${t}_k_idx", pid => $alice->pid) if $holds;
-		$alice->starts("VACUUM (INDEX_CLEANUP on, TRUNCATE off, BUFFER_USAGE_LIMIT 0, PARALLEL $workers, VERBOSE) $t");
+		my $read_in_ring = "SELECT coalesce(sum(reads), 0) FROM pg_stat_io WHERE backend_type = 'background worker' AND context = 'vacuum'";
+		my $before = $aio->sql($read_in_ring);
+		$alice->starts("VACUUM (INDEX_CLEANUP on, TRUNCATE off, BUFFER_USAGE_LIMIT ${\($workers ? q('128kB') : 0)}, PARALLEL $workers, VERBOSE) $t");
 		$aio->wait_for("SELECT count(*) > 0 FROM buffers_in_file(pg_relation_filenode('${t}_h_idx'))") if $holds;
 		$aio->completion_continue if $holds;
 		$alice->ends;
@@ -317,6 +319,7 @@ with_each_io_method('sync; long: all', sub {
 		is(reported($report, qr/had (\d+) dead item identifiers removed/), 2000, 'line pointers removed');
 		is(reported($report, qr/index scan needed: (\d+) pages/), $pages, 'dead line pointers on all pages');
 		like($report, qr/launched [12] parallel vacuum workers? for index vacuuming/, 'workers take part') if $workers;
+		cmp_ok($aio->sql($read_in_ring) - $before, '>', 10, 'a worker reads in a ring of buffers, too') if $holds;
 		is(pages_with_dead($aio, $t, $pages), 0, 'no dead line pointer is left') if !$aio->lacks('pageinspect');
 		if ($workers && $aio->major >= 19)
 		{
