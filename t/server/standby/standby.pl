@@ -194,6 +194,17 @@ with_each_io_method('io_uring; long: all', sub {
 		$reader->gives("SELECT count(*) FROM verify_heapam('scenario.u'), bt_index_check('scenario.u_n')", 0, 'amcheck has nothing to look at') if !$no_amcheck;
 	});
 
+	# recovery that begins again may not end before it has replayed what the page has
+	$aio->scenario('the minimum recovery point', sub {
+		my $t = on_both($aio, $standby);
+		$aio->sql("UPDATE $t SET gen = gen");
+		$aio->replayed_by($standby);
+		my $is_beyond = "SELECT max(lsn) > min_recovery_end_lsn FROM generate_series(0, 39) b, page_header(get_raw_page('$t', b)), pg_control_recovery() GROUP BY min_recovery_end_lsn";
+		$standby->gives($is_beyond, 't', 'pages in the pool are newer');
+		$standby->evict($t);
+		$standby->gives($is_beyond, 'f', 'pages that are written are not');
+	}, skip => $aio->lacks('pageinspect'));
+
 	$aio->scenario('a delay that is shortened', sub {
 		my ($startup) = $standby->pids_of_type('startup');
 		$standby->alter_system(recovery_min_apply_delay => "'1h'");
