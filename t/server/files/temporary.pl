@@ -85,7 +85,7 @@ END
 		# each reader has a place of its own
 		[ 'a CTE that is read twice', 'WITH c AS MATERIALIZED (SELECT i FROM scenario.r ORDER BY i) SELECT count(*), sum(a.i) FROM c a JOIN c b USING (i)', '20000|200010000' ],
 		# one reader stands on a row while another one's rows go to a file
-		[ 'a CTE whose reader stands still', q{WITH c AS MATERIALIZED (SELECT i, repeat(md5(i::text), 20) AS body FROM scenario.r WHERE i <= 200) SELECT count(*), sum(n) FROM (SELECT * FROM c LIMIT 10) a, LATERAL (SELECT count(*) AS n FROM (SELECT body FROM c LIMIT a.i * 20) s WHERE s.body <> a.body) b}, '10|1090' ],
+		[ 'a CTE whose reader stands still', q{WITH c AS MATERIALIZED (SELECT i, repeat(md5(i::text), 20) AS body FROM scenario.r WHERE i <= 200) SELECT count(*) FILTER (WHERE body = repeat(md5(i::text), 20)), sum(n) FROM (SELECT * FROM c LIMIT 10) a, LATERAL (SELECT count(*) AS n FROM (SELECT FROM c LIMIT a.i * 20) s) b}, '10|1100' ],
 		[ 'rows of a window', 'SELECT count(*), sum(i - l), sum(e - i), sum(f) FROM (SELECT i, lag(i, 7000) OVER w AS l, lead(i, 5000) OVER w AS e, first_value(i) OVER (w ROWS BETWEEN 3000 PRECEDING AND 1 FOLLOWING) AS f FROM scenario.r WINDOW w AS ()) s', '20000|91000000|75000000|144511500' ] ],
 		log => qr/alice LOG:  temporary file/);
 
