@@ -1,6 +1,63 @@
-# Recovery from an archive: where it ends, and what it leaves.
+# Recovery from an archive: where it ends, and what it leaves; what backups and restartpoints do about the archive.
 use TestAio;
 use List::Util qw(max);
+use PostgreSQL::Test::Utils qw(append_to_file slurp_file);
+
+# Transactions of which each inserts a number, and targets between them.  Returns rows: the target, whether it is always
+# tried, the settings, the sum of the numbers, or undef if the server ends, and what the log says.
+sub write_targets ($aio)
+{
+	my $from = $aio->sql('CREATE TABLE scenario.n (n int); SELECT pg_current_wal_insert_lsn()');
+	my ($number, @xids) = 1;
+	for my $end (split / /, 'COMMIT a COMMIT COMMIT a COMMIT COMMIT ROLLBACK COMMIT b COMMIT')
+	{
+		if ($end =~ /^[ab]$/) { $aio->sql("SELECT pg_create_restore_point('$end')"); next }
+		push @xids, $aio->sql("BEGIN; INSERT INTO scenario.n VALUES ($number) RETURNING pg_current_xact_id(); $end");
+		$number *= 2;
+	}
+	my $to = $aio->sql("SELECT pg_logical_emit_message(false, '', '', flush => true)");
+	# pg_waldump fills numbers up with zeros
+	my $lsn = $aio->sql("SELECT '${\join '', map { /tx: +$xids[4], lsn: (\S+),.* desc: COMMIT/ } $aio->wal_records($from, $to)}'::pg_lsn");
+	my $time = $aio->sql("SELECT pg_xact_commit_timestamp('$xids[3]')");
+	my ($before, $after) = map { "\nrecovery_target_inclusive = $_" } qw(off on);
+	return (
+		[ 'immediate', 0, 'recovery_target = immediate', '', qr/after reaching consistency/ ],
+		[ 'a name that comes twice', 1, 'recovery_target_name = a', 1, qr/at restore point "a", time 2/ ],
+		[ 'before a transaction', 0, "recovery_target_xid = $xids[1]$before", 1, qr/before commit of transaction $xids[1], time 2/ ],
+		[ 'after a transaction', 0, "recovery_target_xid = $xids[1]$after", 3, qr/after commit of transaction $xids[1], time 2/ ],
+		[ 'before a time', 0, "recovery_target_time = '$time'$before", 7, qr/before commit of transaction $xids[3], time 2/ ],
+		[ 'after a time', 1, "recovery_target_time = '$time'$after", 15, qr/before commit of transaction $xids[4], time 2/ ],
+		[ 'before a position', 0, "recovery_target_lsn = '$lsn'$before", 15, qr/before WAL location \(LSN\) "\Q$lsn\E"/ ],
+		[ 'after a position', 1, "recovery_target_lsn = '$lsn'$after", 31, qr/after WAL location \(LSN\) "\Q$lsn\E"/ ],
+		[ 'after a transaction that aborts', 0, "recovery_target_xid = $xids[5]$after", 31, qr/after abort of transaction $xids[5], time 2/ ],
+		[ 'one that does not come', 0, 'recovery_target_name = c', undef, qr/FATAL:  recovery ended before configured recovery target was reached/ ],
+		[ 'a shutdown', 1, "recovery_target_name = b\nrecovery_target_action = shutdown", undef, qr/at restore point "b", time 2(?:.*\n)*?.*postmaster LOG:  shutdown at recovery target/ ],
+		[ 'the same after a shutdown', 1, 'recovery_target_name = b', 95, qr/at restore point "b", time 2/ ]);
+}
+
+# Starts a server anew, which has all WAL in its own directory.  Test: recovery ends at a target.
+sub stops_at ($server, $name, $always, $settings, $sum, $says)
+{
+	my $directory = $server->node->data_dir;
+	ok($server->stop_with_sessions('QUIT'), 'the server stops') if $server->is_running;
+	my $size = $server->log_size;
+	unlink "$directory/standby.signal";
+	append_to_file("$directory/recovery.signal", '');
+	$server->node->append_conf('postgresql.conf', join "\n", "primary_conninfo = ''", 'restore_command = false', map({ "recovery_target$_ = ''" } '', qw(_lsn _name _time _xid)), 'recovery_target_action = pause', $settings);
+	if (defined $sum)
+	{
+		$server->start_again;
+		$server->gives_soon('SELECT pg_get_wal_replay_pause_state()', 'paused', "$name: recovery pauses");
+		$server->gives($sum eq '' ? "SELECT to_regclass('scenario.n')" : 'SELECT sum(n) FROM scenario.n', $sum, "$name: the rows");
+	}
+	else
+	{
+		$server->launch;
+		ok($server->poll(sub { !$server->is_running }), "$name: the server ends");
+		$server->node->_update_pid(0);
+	}
+	return like($server->log_text($size), $says, "$name: the log");
+}
 
 # Restarts a server for archive recovery with these settings.  Test: it ends recovery on this timeline, after a pause if it has a target.
 sub recovers_from ($server, $archive, $timeline, $settings, $has_target = 0)
@@ -8,7 +65,7 @@ sub recovers_from ($server, $archive, $timeline, $settings, $has_target = 0)
 	my $directory = $server->node->data_dir;
 	while_stopped($server, sub {
 		unlink "$directory/standby.signal";
-		PostgreSQL::Test::Utils::append_to_file("$directory/recovery.signal", '');
+		append_to_file("$directory/recovery.signal", '');
 		$server->node->append_conf('postgresql.conf', "primary_conninfo = ''\nrestore_command = 'echo %f >>\"$archive.asked\"; cp \"$archive/%f\" \"%p\"'\n$settings");
 	});
 	if ($has_target)
@@ -27,11 +84,35 @@ for_each_io_method('worker', sub {
 	my $archive = $aio->node->basedir . '/archive';
 	mkdir $archive or die "$archive: $!";
 	$aio->alter_system(archive_command => "'cp \"%p\" \"$archive/%f\"'");
+	$aio->scenario('a backup that waits for the archive', with('alice', sub ($alice) {
+		my $start = $alice->sql("SELECT pg_backup_start('label of the test', fast => true)");
+		my ($first, $offset) = split /\|/, $aio->sql("SELECT file_name, lpad(to_hex(file_offset), 8, '0') FROM pg_walfile_name_offset('$start')");
+		while_still($aio->pids_of_type('archiver'), sub { $alice->waits('SELECT lsn, pg_walfile_name(lsn), labelfile FROM pg_backup_stop()', 'BackupWaitWalArchive') });
+		$alice->ends;
+		my ($stop, $last, $label) = split /\|/, $alice->result;
+		my $history = "$first.\U$offset.\Ebackup";
+		is(join(' ', grep { !-e "$archive/$_" } $first, $last, $history), '', 'all is there when it ends');
+		like(join("\n", $alice->notices), qr/all required WAL segments have been archived/, 'the session is told');
+		is(slurp_file("$archive/$history") =~ s/^STOP WAL LOCATION: \Q$stop\E \(file $last\)\n|^STOP T.*\n//mgr, $label, 'the history of the backup has its label, and where it ends');
+		like($label, qr{^START WAL LOCATION: \Q$start\E \(file $first\)\n(?:.*\n)*BACKUP FROM: primary\n.*\nLABEL: label of the test\n}, 'the label');
+	}));
+
 	my $standby = $aio->make_standby;
-	$aio->scenario('up to a transaction, and up to the end', sub {
+	$aio->scenario('archive_cleanup_command', sub {
+		$standby->alter_system(archive_cleanup_command => qq('echo "%%" %r >"$archive.cleanup"; exit 3'));
+		# the checkpointer may learn of it later
+		ok($standby->poll(sub { $aio->sql('SELECT pg_switch_wal(); CHECKPOINT'); $aio->replayed_by($standby); $standby->sql('CHECKPOINT'); -e "$archive.cleanup" }), 'runs');
+		is(slurp_file("$archive.cleanup"), '% ' . $standby->sql('SELECT redo_wal_file FROM pg_control_checkpoint()') . "\n", 'has the first segment that is needed');
+		$standby->logs(qr/checkpointer WARNING:  archive_cleanup_command ".*": child process exited with exit code 3/, '>0', 'its failure');
+		$standby->alter_system(archive_cleanup_command => "''");
+		$standby->check_log(qr/checkpointer WARNING:  archive_cleanup_command/);
+	});
+
+	$aio->scenario('targets, up to a transaction, and up to the end', sub {
 		# the standby receives more WAL than it will replay
 		$aio->replayed_by($standby);
 		$standby->sql('SELECT pg_wal_replay_pause()');
+		my @targets = write_targets($aio);
 		$aio->sql('CREATE TABLE scenario.t (n int)');
 		my @xids = map { $aio->sql("INSERT INTO scenario.t VALUES ($_) RETURNING pg_current_xact_id()") } 1 .. 3;
 		my ($switched, $offset);
@@ -40,19 +121,23 @@ for_each_io_method('worker', sub {
 		my $file = $aio->sql("SELECT pg_walfile_name('$end')");
 		$aio->wait_for("SELECT last_archived_wal = (SELECT max(name) FROM pg_ls_waldir() WHERE name < '$file') FROM pg_stat_archiver");
 		$standby->wait_for("SELECT pg_last_wal_receive_lsn() >= '$end'");
-		my $rest = substr PostgreSQL::Test::Utils::slurp_file("$archive/$switched"), $offset;
+		my $rest = substr slurp_file("$archive/$switched"), $offset;
 		is($rest =~ tr/\0//c, 0, 'a segment that was left early has zeros at its end: other bytes');
+		stops_at($standby, @$_) for grep { $_->[1] || !only_long() } @targets;
 		my $size = $standby->log_size;
-		recovers_from($standby, $archive, 2, "recovery_target_xid = $xids[1]\nrecovery_target_inclusive = off\nrecovery_target_action = pause\n", 1);
+		recovers_from($standby, $archive, 2, "recovery_target_name = ''\nrecovery_target_xid = $xids[1]\nrecovery_target_inclusive = off\nrecovery_target_action = pause\n", 1);
 		$standby->gives('SELECT sum(n) FROM scenario.t', 1, 'the rows before the transaction');
 		my ($year) = $standby->log_text($size) =~ /recovery stopping before commit of transaction $xids[1], time (\d+)/;
 		cmp_ok($year // 0, '>', 2000, 'the log has the time of its commit');
 		$standby->sql('INSERT INTO scenario.t VALUES (10)');
-		recovers_from($standby, $archive, 3, "recovery_target_xid = ''\n");
+		like(slurp_file($standby->node->data_dir . '/pg_wal/00000002.history'), qr/^1\t\S+\tbefore transaction $xids[1]\n\z/, 'so does the history of the new timeline');
+		recovers_from($standby, $archive, 3, "recovery_target_xid = ''\nrecovery_end_command = 'echo %r >\"$archive.end\"; exit 3'\n");
+		is(slurp_file("$archive.end"), $standby->sql('SELECT redo_wal_file FROM pg_control_checkpoint()') . "\n", 'recovery_end_command has the first segment that is needed from now on');
+		$standby->logs(qr/startup WARNING:  recovery_end_command ".*": child process exited with exit code 3/, 1, 'its failure');
 		$standby->gives('SELECT sum(n) FROM scenario.t', 11, 'all rows');
 		my %asked;
-		$asked{$_}++ for split /\n/, PostgreSQL::Test::Utils::slurp_file("$archive.asked");
+		$asked{$_}++ for split /\n/, slurp_file("$archive.asked");
 		is_between(max(map { $asked{$_} } grep { !/history/ } keys %asked), 1, 2, 'restore_command runs at most so often for a segment') || diag(join ' ', map { "$_ $asked{$_}" } sort keys %asked);
-		$standby->check_log;
+		$standby->check_log([ qr/startup WARNING:  recovery_end_command/, qr/startup FATAL:  recovery ended before configured/, qr/postmaster LOG:  startup process \(PID \d+\) exited with exit code 1/, $standby->gate_worker_ended ]);
 	});
-}, streaming => 1, conf => { archive_mode => 'on' });
+}, streaming => 1, conf => { archive_mode => 'on', track_commit_timestamp => 'on' });
