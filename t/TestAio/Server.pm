@@ -159,15 +159,20 @@ sub _disable_data_checksums ($self)
 # Makes a standby of this server, and starts it.
 sub make_standby ($self)
 {
-	my $node = PostgreSQL::Test::Cluster->new($self->node->name . '_standby');
-	$self->node->backup('b');
-	$node->init_from_backup($self->node, 'b', has_streaming => 1);
-	my $standby = bless {
+	return $self->make_from_backup('standby', sub ($node) { $self->node->backup('b'); $node->init_from_backup($self->node, 'b', has_streaming => 1) });
+}
+
+# Makes a server by a function that fills its node's directory from a backup of this one, and starts it.
+sub make_from_backup ($self, $name, $make)
+{
+	my $node = PostgreSQL::Test::Cluster->new($self->node->name . "_$name");
+	$make->($node);
+	my $made = bless {
 		node => $node, method => $self->method, sessions => {}, conf => {}, replicates => 1, lacks => { pg_buffercache => $self->lacks('pg_buffercache') }, leaves => $self->{leaves},
 	}, ref $self;
-	push @{ $self->{standbys} }, $standby;
-	$standby->start_again;
-	return $standby;
+	push @{ $self->{standbys} }, $made;
+	$made->start_again;
+	return $made;
 }
 
 sub standbys { return @{ $_[0]->{standbys} // [] } }

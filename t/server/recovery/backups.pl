@@ -1,8 +1,9 @@
-# Base backups: the files that they have, the pages that they find wrong, and the WAL summaries that incremental ones need.
+# Base backups: the files that they have, the pages that they find wrong, the WAL summaries that incremental ones need,
+# servers that are made from them, and what a session leaves.
 use TestAio;
 use File::Basename qw(basename);
 use IPC::Run;
-use PostgreSQL::Test::Utils qw(slurp_file);
+use PostgreSQL::Test::Utils qw(append_to_file slurp_file);
 
 # Makes a backup in this directory, or one that is thrown away.  Returns what pg_basebackup says, and whether it succeeds.
 sub backup ($aio, $where, @options)
@@ -97,4 +98,88 @@ for_each_io_method('worker', sub {
 		ok($aio->poll(sub { $aio->sql('CHECKPOINT'); $aio->sql("$summaries WHERE start_lsn >= '$to'") > 0 }), 'later WAL has summaries');
 		$aio->gives("$summaries WHERE start_lsn < '$to' AND end_lsn > '$from'", 0, 'it has none');
 	});
+
+	# a tablespace whose name is escaped in backups
+	$aio->scenario('servers from backups', with('', [ t => 100, changes => 1 ], [ u => 40, changes => 1 ], sub ($t, $u) {
+		my $base = $aio->node->basedir;
+		# archives have no long names of links
+		my $short = PostgreSQL::Test::Utils::tempdir_short();
+		my %elsewhere = map { $_ => "$short/\n\\$_" } qw(primary full changes combined archived);
+		mkdir $elsewhere{primary} or die "mkdir: $!";
+		$aio->sql($_) for "CREATE TABLESPACE elsewhere LOCATION '$elsewhere{primary}'", "ALTER TABLE $u SET TABLESPACE elsewhere", 'CREATE TABLE scenario.gone AS SELECT 1', "CREATE TABLE scenario.same TABLESPACE elsewhere AS TABLE $t";
+		my $tablespace = $aio->sql("SELECT oid FROM pg_tablespace WHERE spcname = 'elsewhere'");
+		$aio->alter_system(summarize_wal => 'on');
+		my $mapped = sub ($to) { return ('-T', "$elsewhere{primary}=$elsewhere{$to}") };
+		is(join('', backup($aio, "$base/full", $mapped->('full'))), 1, 'a full backup');
+		$aio->sql($_) for "DELETE FROM $t WHERE blk IN (3, 7, 50)", "CALL add_pages('$t', 100, 109)", "DELETE FROM $u WHERE blk >= 10", "VACUUM (TRUNCATE on) $u", 'DROP TABLE scenario.gone', "CREATE TABLE scenario.new TABLESPACE elsewhere AS SELECT 1 AS n", "VACUUM (FREEZE) $t, scenario.same, scenario.new";
+		my @backup = backup($aio, "$base/changes", $mapped->('changes'), "--incremental=$base/full/backup_manifest");
+		is(join('', @backup), 1, 'an incremental one');
+		my %files = map { $_ => $aio->sql("SELECT pg_relation_filepath('$_')") } $t, $u, 'scenario.same', 'scenario.new';
+		my $incremental = sub ($of) { return "$base/changes/" . $files{$of} =~ s{(\d+)$}{INCREMENTAL.$1}r };
+		is_between(-s $incremental->($t), 13 * 8192, 20 * 8192, 'it has what has changed');
+		is_between(-s $incremental->($u), 0, 8192, 'or less');
+		my $same_files = sub ($of, $directory) {
+			for my $file (map { ($_, "${_}_vm") } values %files)
+			{
+				ok(slurp_file("$directory/$file") eq slurp_file($aio->node->data_dir . "/$file"), "$of: $file is the same");
+			}
+		};
+		my $contents = join ' UNION ALL ', map { "SELECT '$_', count(*), sum(hashtext(t::text)::bigint) FROM $_ t" } sort keys %files;
+		my @made = (
+			$aio->make_from_backup('combined', sub ($node) {
+				my $said = '';
+				ok(IPC::Run::run([ 'pg_combinebackup', '-N', '-o', $node->data_dir, '-T', "$elsewhere{changes}=$elsewhere{combined}", "$base/full", "$base/changes" ], '>&', \$said), 'pg_combinebackup') || diag($said);
+				$same_files->('combined', $node->data_dir);
+				$node->append_conf('postgresql.conf', 'port = ' . $node->port);
+			}),
+			$aio->make_from_backup('archived', sub ($node) {
+				my $directory = $node->data_dir;
+				is(join('', backup($aio, "$base/archived", '-F', 'tar')), 1, 'a backup in archives');
+				mkdir $_, 0700 or die "mkdir: $!" for $directory, $elsewhere{archived};
+				system('sh', '-c', 'cd "$0" && tar -xf "$1"', $_->[1], "$base/archived/$_->[0].tar") == 0 or die 'tar' for [ 'base', $directory ], [ $tablespace, $elsewhere{archived} ];
+				my $map = slurp_file("$directory/tablespace_map");
+				my $escaped = sub ($path) { return $path =~ s{([\\\n])}{\\$1}gr };
+				is($map, "$tablespace ${\$escaped->($elsewhere{primary})}\n", 'its map of tablespaces');
+				unlink "$directory/tablespace_map";
+				append_to_file("$directory/tablespace_map", "$tablespace ${\$escaped->($elsewhere{archived})}\n");
+				# as of a backup's tool that copies links; the postmaster looks for temporary files there, before recovery
+				symlink "$short/nowhere", "$directory/pg_tblspc/$tablespace" or die "symlink: $!";
+				$node->append_conf('postgresql.conf', 'port = ' . $node->port);
+		}));
+		for my $server (@made)
+		{
+			my $directory = $server->node->data_dir;
+			is(readlink "$directory/pg_tblspc/$tablespace", $elsewhere{ $server == $made[0] ? 'combined' : 'archived' }, 'where its tablespace is');
+			is(join(' ', map { basename($_) } glob "$directory/{backup_label,tablespace_map}*"), $server == $made[0] ? 'backup_label.old' : 'backup_label.old tablespace_map.old', 'what is left');
+			$server->gives($contents, $aio->sql($contents), 'the rows');
+			$same_files->($server->node->name, $directory) if $server != $made[0];
+			ok($server->stop, 'stops');
+			$server->check_log(qr{postmaster LOG:  could not open directory "pg_tblspc/$tablespace/});
+		}
+	}));
+
+	$aio->scenario('a session that ends during its backup', with('', 20, changes => 1, sub ($t) {
+		$aio->alter_system(full_page_writes => 'off');
+		my ($alice, $bob) = map { $aio->session($_) } qw(alice bob);
+		my $block = 0;
+		my $images = sub {
+			$aio->poll(sub { $aio->sql('CHECKPOINT'); $aio->sql('SELECT full_page_writes FROM pg_control_checkpoint()') eq 'f' });
+			# with its next record, a session learns that no image is needed any more
+			my $from = $aio->sql("SELECT pg_logical_emit_message(false, '', '')");
+			$aio->sql("DELETE FROM $t WHERE ctid = '(${\$block++},1)'");
+			my ($to, $file) = split /\|/, $aio->sql("SELECT pg_logical_emit_message(false, '', '', flush => true), pg_relation_filenode('$t')");
+			return scalar grep { m{/$file blk \d+ FPW} } $aio->wal_records($from, $to);
+		};
+		is($images->(), 0, 'no images of pages');
+		my $lsn = $bob->sql("SELECT pg_backup_start('bob', fast => true)");
+		$alice->sql("SELECT pg_backup_start('alice', fast => true)");
+		$alice->fails("SELECT pg_backup_start('alice')", '55000', qr/a backup is already in progress in this session/, 'one at a time');
+		is($images->(), 1, 'during a backup, there are');
+		$bob->gives("SELECT lsn > '$lsn', labelfile ~ 'LABEL: bob', spcmapfile FROM pg_backup_stop(wait_for_archive => false)", 't|t|', 'one session ends its backup');
+		$bob->fails('SELECT pg_backup_stop()', '55000', qr/backup is not in progress/, 'once');
+		is($images->(), 1, 'the other does not');
+		$aio->end_session($alice);
+		$aio->logs(qr/alice WARNING:  aborting backup due to backend exiting before pg_backup_stop was called/, 1, 'the log says so');
+		is($images->(), 0, 'no images of pages any more');
+	}), log => qr/alice WARNING:  aborting backup/);
 }, streaming => 1);
