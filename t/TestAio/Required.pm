@@ -43,7 +43,7 @@ my %fixed_in = (
 	(map { $_ => {} } qw(autoprewarm-lock brin-redo-missing-block checksums-off-standby-crash consistency-check-new-page crash-leaves-files create-database-error create-database-minimal
 		  create-database-sequence dropped-without-file eviction-counted-twice hit-not-counted
 		  io_uring-buffer-wait-hang io_uring-rings-kept io_uring-wait-hang many-bad-blocks pgstatindex-new-page progress-views
-		  set-tablespace-rollback shutdown-after-crash stream-end-waits temporary-file-names unlogged-rollback-crash xact-views-leak)),
+		  set-tablespace-rollback shutdown-after-crash slot-status-on-standby stream-end-waits temporary-file-names unlogged-rollback-crash xact-views-leak)),
 	# 18 and 19 have these numbers in different places
 	'toast-index-progress' => { 18 => 180000, 19 => 190000 });
 

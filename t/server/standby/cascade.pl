@@ -112,6 +112,7 @@ for_each_io_method('worker', sub {
 		$counted->(0, 'without a new checkpoint of the primary, there is none');
 		$first->gives($there, $segment, 'the slot keeps WAL');
 		$first->alter_system(max_slot_wal_keep_size => "'2MB'");
+		$first->gives_soon("SELECT wal_status, safe_wal_size > 0 FROM pg_replication_slots WHERE slot_name = 'kept'", $first->has_bug('slot-status-on-standby') ? 'reserved|t' : 'unreserved|f', 'what becomes of it with the next one');
 		# the checkpointer may learn of it later
 		ok($first->poll(sub { $aio->sql('CHECKPOINT'); $aio->replayed_by($_) for $first, $second; $first->sql('CHECKPOINT'); $first->sql("SELECT wal_status FROM pg_replication_slots WHERE slot_name = 'kept'") eq 'lost' }), 'a slot may keep less WAL');
 		$first->logs(qr/checkpointer LOG:  invalidating obsolete replication slot "kept"/, 1, 'the slot has gone too far back');
