@@ -402,6 +402,48 @@ for_each_io_method('worker; long: all', sub {
 		$aio->sql('DROP TABLE scenario.t, scenario.u CASCADE; DROP TABLESPACE in_place');
 	}, dies => 1, skip => $no_inspect);
 
+	# the standby ends if a block that it has replayed is not as the image in the WAL
+	$aio->scenario('blocks are compared with their images, %s', with('alice bob', sub ($alice, $bob, $compression) {
+		my ($t, $file) = ('scenario.t', $aio->node->basedir . '/rows');
+		# each image takes time: the first rows have none
+		$_->sql("SET wal_compression = $compression; SET enable_seqscan = off") for $alice, $bob;
+		my $rows = sub ($from, $to, $s) { return "INSERT INTO $t SELECT i, i % 5, point(i, i % 7), ARRAY[i, i % 3 - 100000], repeat('x', CASE WHEN i % 100 = 7 THEN 3000 ELSE 40 END), $s FROM generate_series($from, $to) i" };
+		my @indexes = ('spgist (p)', 'gist (p)', 'hash (m)', 'hash (n)', 'brin (n) WITH (pages_per_range = 1, autosummarize)', 'gin (a)', 'gin (a) WITH (fastupdate = off)', 'btree (m)', 'btree (left(body, 20))');
+		$alice->sql($_) for "CREATE FUNCTION scenario.meet(n int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS 'BEGIN IF n = 7777 AND current_setting(''application_name'') = ''bob'' THEN PERFORM pg_advisory_xact_lock_shared(4711); END IF; RETURN n; END'",
+		  "CREATE TABLE $t (n int, m int, p point, a int[], body text STORAGE EXTERNAL, s serial) WITH (autovacuum_enabled = off); CREATE INDEX t_meet ON $t (scenario.meet(n)); CREATE UNIQUE INDEX t_n ON $t (n)", $rows->(1, 1500, 0), (map { "CREATE INDEX ON $t USING $_" } @indexes),
+		  'CREATE TABLE scenario.g (n int, a int[]); INSERT INTO scenario.g SELECT i, ARRAY[1] FROM generate_series(1, 12000) i; CREATE INDEX ON scenario.g USING gin (a) WITH (fastupdate = off); DELETE FROM scenario.g WHERE n BETWEEN 3000 AND 9000',
+		  "SET wal_consistency_checking = 'all'", 'VACUUM (INDEX_CLEANUP on) scenario.g', 'INSERT INTO scenario.g SELECT n + 20000, a FROM scenario.g WHERE n < 100', $rows->(1501, 1650, 0), "CREATE TABLE scenario.parts (n int PRIMARY KEY, m int) PARTITION BY RANGE (n)", (map { "CREATE TABLE scenario.parts_$_ PARTITION OF scenario.parts FOR VALUES FROM ($_) TO ($_ + 100)" } 0, 100), 'INSERT INTO scenario.parts SELECT i, i FROM generate_series(0, 99) i';
+		$bob->sql("SET wal_consistency_checking = 'all'");
+		# the index that bob fills first has him wait, and then a row of alice has the same key
+		$aio->sql('SELECT pg_advisory_lock(4711)');
+		$bob->waits($rows->(7777, 7777, 1) . ' ON CONFLICT (n) DO UPDATE SET s = -1', 'advisory');
+		$alice->sql($rows->(7777, 7777, 2));
+		$aio->sql('SELECT pg_advisory_unlock(4711)');
+		$bob->ends('INSERT ON CONFLICT');
+		$aio->gives("SELECT s FROM $t WHERE n = 7777", -1, 'it updates the row of the other session');
+		$alice->sql($_) for $rows->(1640, 1660, 'i') . ' ON CONFLICT (n) DO UPDATE SET m = 9', "UPDATE $t SET s = -n WHERE n % 23 = 1", "UPDATE $t SET n = -n WHERE n % 23 = 2", 'UPDATE scenario.parts SET n = n + 100 WHERE n < 20', "VACUUM (INDEX_CLEANUP on) $t", 'CHECKPOINT';
+		# of frozen pages; rows that one locks while another changes them
+		$alice->sql($_) for "VACUUM (FREEZE) $t", "BEGIN", "SELECT FROM $t WHERE n = 100 FOR KEY SHARE", "SELECT FROM $t WHERE n = 1000 FOR SHARE";
+		$bob->sql($_) for 'BEGIN', "UPDATE $t SET s = -2 WHERE n = 100", "SELECT FROM $t WHERE n = 1000 FOR KEY SHARE", "UPDATE $t SET s = -3 WHERE n = 101";
+		$alice->sql($_) for "SELECT FROM $t WHERE n = 101 FOR KEY SHARE", "UPDATE $t SET body = repeat('z', 2500) WHERE n BETWEEN 1200 AND 1220", 'COMMIT';
+		$bob->sql('COMMIT');
+		$alice->sql($_) for "SELECT setval('scenario.t_s_seq', 100)", "DELETE FROM $t WHERE n BETWEEN 500 AND 1100 OR n < -200", "VACUUM (INDEX_CLEANUP on) $t", "VACUUM (INDEX_CLEANUP on) $t", $rows->(5000, 5100, 3), "COPY (SELECT n + 10000, m, p, a, body, s FROM $t LIMIT 100) TO '$file'",
+		  "COPY $t FROM '$file'", 'BEGIN', 'CREATE TABLE scenario.frozen (LIKE scenario.t)', "COPY scenario.frozen FROM '$file' (FREEZE)", 'COMMIT', 'INSERT INTO scenario.frozen SELECT * FROM scenario.t LIMIT 10', 'TRUNCATE scenario.parts_100', "DELETE FROM $t WHERE n > 10050", "VACUUM (FREEZE, INDEX_CLEANUP on) $t";
+		unlink $file;
+		$aio->replayed_by($standby);
+		my $found = "SELECT (SELECT ROW(count(*), sum(hashtext(t::text)::bigint), count(DISTINCT body)) FROM $t), (SELECT ROW(count(*), sum(hashtext(f::text)::bigint)) FROM scenario.frozen f), (SELECT ROW(count(*), sum(n)) FROM scenario.parts), (SELECT ROW(count(*), sum(n)) FROM scenario.g WHERE a @> ARRAY[1])";
+		$standby->gives($found, $aio->sql($found), 'the rows');
+		my $map = "SELECT r, v.* FROM unnest(ARRAY['$t', 'scenario.frozen', 'scenario.g']) r, pg_visibility(r) v WHERE v.all_visible OR pd_all_visible";
+		$standby->gives($map, $aio->sql($map), 'pages that are visible to all') if !$aio->lacks('pg_visibility');
+		if (!$aio->lacks('amcheck'))
+		{
+			$_->gives("SELECT msg FROM unnest(ARRAY['$t', 'scenario.frozen', 'scenario.parts_0']) r, verify_heapam(r, check_toast => true)", '', 'the tables') for $aio, $standby;
+			my $check = "SELECT count(*) FROM (SELECT CASE amname WHEN 'gin' THEN gin_index_check(i.indexrelid)::text ELSE bt_index_%scheck(i.indexrelid, true, %s checkunique => true)::text END FROM pg_index i JOIN pg_class c ON c.oid = indexrelid JOIN pg_am a ON a.oid = relam WHERE indrelid IN ('$t'::regclass, 'scenario.g'::regclass) AND amname IN ('btree', 'gin')) c";
+			$aio->gives(sprintf($check, 'parent_', 'rootdescend => true,'), 7, 'the indexes');
+			$standby->gives(sprintf($check, '', ''), 7, 'those of the standby');
+		}
+	}), each => [ 'pglz', 'lz4', 'zstd' ], skip => sub ($compression) { $aio->sql("SELECT '$compression' = ANY (enumvals) FROM pg_settings WHERE name = 'wal_compression'") ne 't' ? "the server is without $compression" : $compression ne 'pglz' ? only_long() : undef });
+
 	# Recovery makes them anew from the init forks, which replay or a checkpoint has written.  The indexes, and what
 	# each finds of 2000 rows.
 	my %indexes = (
