@@ -294,6 +294,98 @@ for_each_io_method('worker', sub {
 		}
 	}), skip => $aio->lacks('amcheck'));
 
+	# a number in a row's header or behind it, and what amcheck says of it: rows 1 to 5, and row 2 as it has been updated
+	$aio->scenario('what amcheck says of headers of rows and of versions', with('alice', sub ($alice) {
+		my $t = 'scenario.h';
+		$aio->sql($_) for "CREATE TABLE $t (n int, body text) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT i, 'abcdef' FROM generate_series(1, 5) i", "UPDATE $t SET body = 'ghijkl' WHERE n = 2", "SELECT count(*) FROM $t";
+		my %row = map { my ($lp, @at) = split /\|/; ($lp => \@at) } split /\n/, $aio->sql("SELECT lp, lp_off, t_infomask2, t_infomask, t_xmin FROM heap_page_items(get_raw_page('$t', 0))");
+		$alice->gives("SELECT msg FROM verify_heapam('$t')", '', 'as it should be');
+		$aio->evict($t);
+		my $file = $aio->file_of($t);
+		my $page = PostgreSQL::Test::Utils::slurp_file($file);
+		my ($flags2, $flags) = @{ $row{1} }[ 1, 2 ];
+		for my $case ([ 1, 22, C => 248, 'data begins at offset 248 beyond the tuple length 35' ],
+			[ 1, 22, C => 32, 'tuple data should begin at byte 24, but actually begins at byte 32 (2 attributes, no nulls)' ],
+			[ 1, 20, V => $flags | 1 | 32 << 16, 'tuple data should begin at byte 24, but actually begins at byte 32 (2 attributes, has nulls)' ],
+			[ 1, 20, v => $flags | 0x1400, 'multixact should not be marked committed' ],
+			[ 1, 20, v => $flags & ~0x800 | 0x1000, 'multitransaction ID is invalid' ],
+			[ 1, 18, V => $flags2 | 0x4000 | ($flags & ~0x800) << 16, 'tuple has been HOT updated, but xmax is 0' ],
+			[ 1, 18, v => $flags2 | 0x8000, 'tuple is heap only, but not the result of an update' ],
+			[ 1, 18, v => 5, 'number of attributes 5 exceeds maximum expected for table 2 or number of attributes 5 exceeds maximum 2 expected for table' ],
+			[ 1, 28, v => 0x0701, 'toasted attribute has unexpected TOAST tag 7' ],
+			[ 1, 28, C => 255, 'attribute with length 4294967295 ends at offset 155 beyond total tuple length 35' ],
+			[ 2, 18, v => $row{2}[1] & ~0x4000, 'non-heap-only update produced a heap-only tuple at offset 6' ],
+			[ 6, 18, v => $row{6}[1] & ~0x8000, 'heap-only update produced a non-heap only tuple at offset 6' ],
+			[ 2, 4, V => 1000000000, 'xmax 1000000000 equals or exceeds next valid transaction ID 0:' ],
+			[ 2, 4, V => 3, 'xmax 3 precedes oldest valid transaction ID or xmax 3 precedes relation freeze threshold' ])
+		{
+			my ($row, $offset, $size, $number, $what) = @$case;
+			my $pattern = join '|', map { quotemeta } split / or /, $what;
+			$aio->overwrite($file, @$_) for [ 0, $page ], [ $row{$row}[0] + $offset, pack $size, $number ];
+			$aio->sql("SELECT modify_rel_block('$t', 0)");
+			like($alice->sql("SELECT string_agg(msg, ',') FROM verify_heapam('$t')"), qr/^(?:$pattern)/, "row $row: $what");
+		}
+		$aio->overwrite($file, 0, $page);
+		$aio->sql("SELECT modify_rel_block('$t', 0)");
+		$alice->gives("SELECT count(*), string_agg(msg, ',') FROM $t LEFT JOIN verify_heapam('$t') ON true", '5|', 'as it was');
+	}), skip => $aio->lacks('amcheck') // $aio->lacks('pageinspect'));
+
+	# the line pointer (4 bytes), the number, or the length of a chunk; the first value has three of them
+	$aio->scenario('what amcheck says of TOAST', with('alice', sub ($alice) {
+		my $t = 'scenario.v';
+		$alice->sql("CREATE TABLE $t (n int, body text STORAGE EXTERNAL) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT i, repeat(i::text, 5000) FROM generate_series(1, 3) i");
+		my $toast = $aio->sql("SELECT reltoastrelid::regclass FROM pg_class WHERE oid = '$t'::regclass");
+		my ($value, @at) = split / /, $aio->sql("SELECT get_byte(min(t_data), 0) + 256 * get_byte(min(t_data), 1) || ' ' || string_agg(lp_off::text, ' ' ORDER BY lp) FROM heap_page_items(get_raw_page('$toast', 0)) WHERE lp <= 3");
+		my $check = sub ($toasted) { return $alice->sql("SELECT string_agg(blkno || ' ' || offnum || ' ' || attnum || ': ' || msg, ', ') FROM verify_heapam('$t', check_toast => $toasted)") };
+		is($check->('true'), '', 'as it should be');
+		# the search notes in the index what it does not find in the table
+		my @pages = map {
+			my ($relation, $block) = @$_;
+			$aio->evict($relation);
+			my $file = $aio->file_of($relation);
+			[ $relation, $block, $file, substr PostgreSQL::Test::Utils::slurp_file($file), 8192 * $block, 8192 ]
+		} [ $toast, 0 ], [ "${toast}_index", 1 ];
+		my $write = sub (@damage) {
+			for (@pages)
+			{
+				my ($relation, $block, $file, $page) = @$_;
+				$aio->evict($relation);
+				$aio->overwrite($file, 8192 * $block, $page);
+				$aio->overwrite($file, @damage) if @damage && $block == 0;
+				$aio->sql("SELECT modify_rel_block('$relation', $block)");
+			}
+		};
+		my $gone = pack 'V', 0;
+		for my $case ([ [ 28 => $gone ], 'index scan returned chunk 2 when expecting chunk 1' ],
+			[ [ 32 => $gone ], 'was expected to end at chunk 2, but ended while expecting chunk 2' ],
+			[ [ 24 => $gone x 3 ], 'not found in toast table' ],
+			[ [ $at[0] + 32 => pack 'V', 1990 * 4 ], 'chunk 0 has size 1986, but expected size 1996' ],
+			[ [ $at[2] + 28 => pack 'V', 7 ], "index scan returned chunk 7 when expecting chunk 2, 0 1 1: toast value $value chunk 7 follows last expected chunk 2" ])
+		{
+			my ($damage, $what) = @$case;
+			$write->(@$damage);
+			is($check->('true'), "0 1 1: toast value $value $what", $what);
+			is($check->('false'), '', 'it looks at TOAST if it is asked to');
+		}
+		$write->();
+		$alice->gives("SELECT count(*), sum(length(body)) FROM $t", '3|15000', 'as it was');
+	}), skip => $aio->lacks('amcheck') // $aio->lacks('pageinspect'));
+
+	# a key of two rows is none twice if one of them is dead
+	$aio->scenario('what amcheck says of a key that is there twice', with('alice', sub ($alice) {
+		my $t = 'scenario.k';
+		$alice->sql("CREATE TABLE $t (n int, body text) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT generate_series(1, 900); CREATE INDEX k_n ON $t (n); CREATE INDEX ON $t (body)");
+		$alice->sql("SET allow_system_table_mods = on; UPDATE pg_index SET indisunique = true WHERE indexrelid = 'scenario.k_n'::regclass");
+		$alice->sql("UPDATE $t SET body = 'x'");
+		my $check = sub ($function, $unique) { return "SELECT $function('scenario.k_n', true, ${\($function =~ /parent/ ? 'true,' : '')} checkunique => $unique)" };
+		$alice->gives($check->($_, 'true'), '', "$_: dead versions are none") for qw(bt_index_check bt_index_parent_check);
+		$alice->sql("UPDATE pg_index SET indisunique = false WHERE indexrelid = 'scenario.k_n'::regclass; INSERT INTO $t VALUES (400)");
+		$alice->sql("UPDATE pg_index SET indisunique = true WHERE indexrelid = 'scenario.k_n'::regclass");
+		$alice->gives($check->($_, 'false'), '', "$_ does not look") for qw(bt_index_check bt_index_parent_check);
+		$alice->fails($check->($_, 'true'), 'XX002', qr/index uniqueness is violated for index "k_n"/, $_) for qw(bt_index_check bt_index_parent_check);
+		$alice->sql('RESET allow_system_table_mods');
+	}), skip => $aio->lacks('amcheck'));
+
 	# a map from before rows were deleted
 	$aio->scenario('what pg_visibility says of a wrong map', with('alice', 40, changes => 1, sub ($alice, $t) {
 		my $map = $aio->file_of($t) . '_vm';
