@@ -1,5 +1,7 @@
 # CREATE DATABASE by each strategy: what the copy has, and two bugs.
 use TestAio;
+use Digest::MD5 qw(md5_hex);
+use File::Basename qw(basename);
 
 # CREATE DATABASE by each strategy: a copy has the rows of all tables of the template, logged and
 # unlogged, although the template's pages are not written yet, and the same pages in the other forks.
@@ -70,6 +72,36 @@ END
 		$erin->gives($dirty, 0, 'a checkpoint leaves no dirty page of the template');
 		$aio->end_session($erin);
 	}, dies => 1);
+
+	# a table of more than a megabyte, after which the server begins to write a copied file back
+	$aio->scenario('each file of a database, file_copy_method = %s', sub ($, $method) {
+		$aio->sql('CREATE DATABASE template TEMPLATE postgres');
+		my $bob = $aio->session('bob', dbname => 'template');
+		$bob->sql("CREATE TABLE r AS SELECT i, repeat('x', 1000) FROM generate_series(1, 2000) i; CREATE UNLOGGED TABLE u AS SELECT 1");
+		$aio->end_session($bob);
+		my $files = sub ($database) {
+			my ($directory) = grep { -d } glob $aio->node->data_dir . '/{base,pg_tblspc/*/*}/' . $aio->sql("SELECT oid FROM pg_database WHERE datname = '$database'");
+			return join "\n", map { basename($_) . ' ' . md5_hex(PostgreSQL::Test::Utils::slurp_file($_)) } grep { !/pg_internal.init/ } sort glob "$directory/*";
+		};
+		$aio->make_tablespace;
+		my $frank = $aio->session('frank');
+		$frank->sql("SET file_copy_method = $method");
+		SKIP: {
+			my $error = $frank->starts('CREATE DATABASE copied TEMPLATE template STRATEGY file_copy')->wait_for_end->error;
+			skip $error->{message}, 1 if $error && $error->{message} =~ /could not clone file .*(?:not supported|Invalid cross-device link)/;
+			ok(!$error, 'CREATE DATABASE') || diag($error->{all});
+			my $expected = $files->('template');
+			is($files->('copied'), $expected, 'are copied');
+			$frank->sql('ALTER DATABASE copied SET TABLESPACE elsewhere');
+			is($files->('copied'), $expected, 'are moved');
+			my $carol = $aio->session('carol', dbname => 'copied');
+			$carol->gives('SELECT count(*), sum(i), (SELECT count(*) FROM u) FROM r', '2000|2001000|1', 'the rows');
+			$aio->end_session($carol);
+			$aio->sql('DROP DATABASE copied');
+		}
+		$aio->end_session($frank);
+		$aio->sql($_) for 'DROP DATABASE template', 'DROP TABLESPACE elsewhere';
+	}, each => [qw(copy clone)], skip => sub ($method) { $aio->sql("SELECT '$method' = ANY (enumvals) FROM pg_settings WHERE name = 'file_copy_method'") ne 't' ? "the server is without file_copy_method = $method" : $method eq 'copy' ? only_long() : undef });
 
 	$aio->scenario('DROP DATABASE that is cancelled after its buffers were dropped', sub {
 		$aio->end_sessions;

@@ -148,6 +148,25 @@ with_each_io_method('sync; long: all', sub {
 # The background writer closes the files of dropped tables, or it would keep a descriptor of
 # each, and counts the rounds that end early.
 for_each_io_method('worker; long: all', sub {
+	# one that a subtransaction has open when it fails
+	$aio->scenario('a file that COPY reads', with('alice', sub ($alice) {
+		my $file = $aio->node->basedir . '/rows.csv';
+		PostgreSQL::Test::Utils::append_to_file($file, "1\n2\nthree\n");
+		$alice->sql('CREATE TABLE scenario.r (n int); BEGIN; INSERT INTO scenario.r VALUES (7)');
+		for my $close ('ROLLBACK TO s', 'ROLLBACK TO s; RELEASE s')
+		{
+			$alice->sql('SAVEPOINT s');
+			$alice->fails("COPY scenario.r FROM '$file'", '22P02', qr/COPY r, line 3, column n: "three"/, 'COPY fails');
+			is(scalar descriptors($alice->pid, qr{/rows\.csv$}), 0, 'and has closed its file');
+			$alice->sql($close);
+		}
+		$alice->gives("SELECT sum(n) FROM scenario.r", 7, 'the transaction goes on');
+		$alice->sql("DO 'BEGIN COPY scenario.r FROM ''$file''; EXCEPTION WHEN invalid_text_representation THEN NULL; END'");
+		is(scalar descriptors($alice->pid, qr{/rows\.csv$}), 0, 'caught in a block');
+		$alice->sql('COMMIT');
+		unlink $file;
+	}));
+
 	$aio->scenario('a table is dropped', with('alice', [ t => 100 ], [ u => 100 ], sub ($alice, $t, $u) {
 		my ($file) = $aio->file_of($t) =~ m{([^/]+/[^/]+)$};
 		my ($writer) = $aio->pids_of_type('background writer');

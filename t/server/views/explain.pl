@@ -209,6 +209,12 @@ for_each_io_method('io_uring; long: all', sub {
 		my $sort = explained($alice, 'BUFFERS', 'SELECT i FROM generate_series(1, 20000) i ORDER BY i DESC');
 		cmp_ok($sort->{'Temp Written Blocks'}, '>', 20, 'a sort on disk: temporary blocks are written');
 		cmp_ok($sort->{'Temp Read Blocks'}, '>', 20, 'temporary blocks are read');
+		for my $timing (qw(on off))
+		{
+			$alice->sql("SET track_io_timing = $timing");
+			my $times = explained($alice, 'BUFFERS', 'SELECT i FROM generate_series(1, 20000) i ORDER BY i DESC');
+			is(join(' ', map { ($times->{"Temp I/O $_ Time"} // -1) <=> 0 } qw(Read Write)), $timing eq 'on' ? '1 1' : '-1 -1', "track_io_timing = $timing: the time that this takes");
+		}
 		# the first scan after DELETE prunes pages
 		$alice->sql("SELECT count(body) FROM $t");
 		is(explained($alice, 'BUFFERS, WAL', "SELECT count(body) FROM $t")->{'WAL Records'}, 0, 'SELECT writes no WAL');
