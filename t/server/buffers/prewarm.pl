@@ -294,42 +294,6 @@ for_each_io_method('worker', sub {
 		}
 	}), skip => $aio->lacks('amcheck'));
 
-	# a number in a row's header or behind it, and what amcheck says of it: rows 1 to 5, and row 2 as it has been updated
-	$aio->scenario('what amcheck says of headers of rows and of versions', with('alice', sub ($alice) {
-		my $t = 'scenario.h';
-		$aio->sql($_) for "CREATE TABLE $t (n int, body text) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT i, 'abcdef' FROM generate_series(1, 5) i", "UPDATE $t SET body = 'ghijkl' WHERE n = 2", "SELECT count(*) FROM $t";
-		my %row = map { my ($lp, @at) = split /\|/; ($lp => \@at) } split /\n/, $aio->sql("SELECT lp, lp_off, t_infomask2, t_infomask, t_xmin FROM heap_page_items(get_raw_page('$t', 0))");
-		$alice->gives("SELECT msg FROM verify_heapam('$t')", '', 'as it should be');
-		$aio->evict($t);
-		my $file = $aio->file_of($t);
-		my $page = PostgreSQL::Test::Utils::slurp_file($file);
-		my ($flags2, $flags) = @{ $row{1} }[ 1, 2 ];
-		for my $case ([ 1, 22, C => 248, 'data begins at offset 248 beyond the tuple length 35' ],
-			[ 1, 22, C => 32, 'tuple data should begin at byte 24, but actually begins at byte 32 (2 attributes, no nulls)' ],
-			[ 1, 20, V => $flags | 1 | 32 << 16, 'tuple data should begin at byte 24, but actually begins at byte 32 (2 attributes, has nulls)' ],
-			[ 1, 20, v => $flags | 0x1400, 'multixact should not be marked committed' ],
-			[ 1, 20, v => $flags & ~0x800 | 0x1000, 'multitransaction ID is invalid' ],
-			[ 1, 18, V => $flags2 | 0x4000 | ($flags & ~0x800) << 16, 'tuple has been HOT updated, but xmax is 0' ],
-			[ 1, 18, v => $flags2 | 0x8000, 'tuple is heap only, but not the result of an update' ],
-			[ 1, 18, v => 5, 'number of attributes 5 exceeds maximum expected for table 2 or number of attributes 5 exceeds maximum 2 expected for table' ],
-			[ 1, 28, v => 0x0701, 'toasted attribute has unexpected TOAST tag 7' ],
-			[ 1, 28, C => 255, 'attribute with length 4294967295 ends at offset 155 beyond total tuple length 35' ],
-			[ 2, 18, v => $row{2}[1] & ~0x4000, 'non-heap-only update produced a heap-only tuple at offset 6' ],
-			[ 6, 18, v => $row{6}[1] & ~0x8000, 'heap-only update produced a non-heap only tuple at offset 6' ],
-			[ 2, 4, V => 1000000000, 'xmax 1000000000 equals or exceeds next valid transaction ID 0:' ],
-			[ 2, 4, V => 3, 'xmax 3 precedes oldest valid transaction ID or xmax 3 precedes relation freeze threshold' ])
-		{
-			my ($row, $offset, $size, $number, $what) = @$case;
-			my $pattern = join '|', map { quotemeta } split / or /, $what;
-			$aio->overwrite($file, @$_) for [ 0, $page ], [ $row{$row}[0] + $offset, pack $size, $number ];
-			$aio->sql("SELECT modify_rel_block('$t', 0)");
-			like($alice->sql("SELECT string_agg(msg, ',') FROM verify_heapam('$t')"), qr/^(?:$pattern)/, "row $row: $what");
-		}
-		$aio->overwrite($file, 0, $page);
-		$aio->sql("SELECT modify_rel_block('$t', 0)");
-		$alice->gives("SELECT count(*), string_agg(msg, ',') FROM $t LEFT JOIN verify_heapam('$t') ON true", '5|', 'as it was');
-	}), skip => $aio->lacks('amcheck') // $aio->lacks('pageinspect'));
-
 	# the line pointer (4 bytes), the number, or the length of a chunk; the first value has three of them
 	$aio->scenario('what amcheck says of TOAST', with('alice', sub ($alice) {
 		my $t = 'scenario.v';
