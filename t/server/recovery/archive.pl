@@ -9,10 +9,12 @@ sub write_targets ($aio)
 {
 	my $from = $aio->sql('CREATE TABLE scenario.n (n int); SELECT pg_current_wal_insert_lsn()');
 	my ($number, @xids) = 1;
-	for my $end (split / /, 'COMMIT a COMMIT COMMIT a COMMIT COMMIT ROLLBACK COMMIT b COMMIT')
+	for my $end (split / /, 'COMMIT a COMMIT COMMIT a COMMIT COMMIT ROLLBACK COMMIT b COMMIT PREPARED:ROLLBACK PREPARED:COMMIT')
 	{
 		if ($end =~ /^[ab]$/) { $aio->sql("SELECT pg_create_restore_point('$end')"); next }
-		push @xids, $aio->sql("BEGIN; INSERT INTO scenario.n VALUES ($number) RETURNING pg_current_xact_id(); $end");
+		my $prepared = $end =~ s/^PREPARED://;
+		push @xids, $aio->sql("BEGIN; INSERT INTO scenario.n VALUES ($number) RETURNING pg_current_xact_id(); " . ($prepared ? q(PREPARE TRANSACTION 'p') : $end));
+		$aio->sql("$end PREPARED 'p'") if $prepared;
 		$number *= 2;
 	}
 	my $to = $aio->sql("SELECT pg_logical_emit_message(false, '', '', flush => true)");
@@ -32,7 +34,9 @@ sub write_targets ($aio)
 		[ 'after a transaction that aborts', 0, "recovery_target_xid = $xids[5]$after", 31, qr/after abort of transaction $xids[5], time 2/ ],
 		[ 'one that does not come', 0, 'recovery_target_name = c', undef, qr/FATAL:  recovery ended before configured recovery target was reached/ ],
 		[ 'a shutdown', 1, "recovery_target_name = b\nrecovery_target_action = shutdown", undef, qr/at restore point "b", time 2(?:.*\n)*?.*postmaster LOG:  shutdown at recovery target/ ],
-		[ 'the same after a shutdown', 1, 'recovery_target_name = b', 95, qr/at restore point "b", time 2/ ]);
+		[ 'the same after a shutdown', 1, 'recovery_target_name = b', 95, qr/at restore point "b", time 2/ ],
+		[ 'before a prepared transaction aborts', 1, "recovery_target_xid = $xids[8]$before", 223, qr/before abort of transaction $xids[8], time 2/ ],
+		[ 'after a prepared transaction', 0, "recovery_target_xid = $xids[9]$after", 735, qr/after commit of transaction $xids[9], time 2/ ]);
 }
 
 # Starts a server anew, which has all WAL in its own directory.  Test: recovery ends at a target.

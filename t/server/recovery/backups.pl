@@ -110,7 +110,9 @@ for_each_io_method('worker', sub {
 		my $tablespace = $aio->sql("SELECT oid FROM pg_tablespace WHERE spcname = 'elsewhere'");
 		$aio->alter_system(summarize_wal => 'on');
 		my $mapped = sub ($to) { return ('-T', "$elsewhere{primary}=$elsewhere{$to}") };
+		mkdir "$elsewhere{primary}/PG_99_202601011" or die "mkdir: $!";
 		is(join('', backup($aio, "$base/full", $mapped->('full'))), 1, 'a full backup');
+		is(join(' ', map { basename($_) =~ s/\d{9}$//r } glob "$short/*full/*"), 'PG_' . $aio->major . '_', 'without the directory of another version');
 		$aio->sql($_) for "DELETE FROM $t WHERE blk IN (3, 7, 50)", "CALL add_pages('$t', 100, 109)", "DELETE FROM $u WHERE blk >= 10", "VACUUM (TRUNCATE on) $u", 'DROP TABLE scenario.gone', "CREATE TABLE scenario.new TABLESPACE elsewhere AS SELECT 1 AS n", "VACUUM (FREEZE) $t, scenario.same, scenario.new";
 		my @backup = backup($aio, "$base/changes", $mapped->('changes'), "--incremental=$base/full/backup_manifest");
 		is(join('', @backup), 1, 'an incremental one');

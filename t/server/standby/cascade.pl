@@ -102,8 +102,14 @@ for_each_io_method('worker', sub {
 		my $counted = sub ($done, $name) {
 			my $expected = $first->sql("SELECT restartpoints_req + 1, restartpoints_done + $done, num_requested, num_done FROM pg_stat_checkpointer; CHECKPOINT");
 			$first->gives_soon('SELECT restartpoints_req, restartpoints_done, num_requested, num_done FROM pg_stat_checkpointer', $expected, $name);
+			$first->gives('SELECT min_recovery_end_lsn > checkpoint_lsn FROM pg_control_recovery(), pg_control_checkpoint()', 't', 'recovery goes beyond its record at least');
 		};
 		my $segment = $first->sql(q{SELECT div(lsn - '0/0', 1048576) FROM pg_create_physical_replication_slot('kept', true)});
+		# nobody writes anything into the next one
+		while_still($aio->pids_of_type('background writer'), sub {
+			my $file = $aio->sql("SELECT pg_logical_emit_message(true, '', ''), pg_switch_wal()") && $aio->sql('SELECT max(name) FROM pg_ls_waldir() WHERE name < pg_walfile_name(pg_current_wal_insert_lsn())');
+			ok($_->poll(sub { -e $_->node->data_dir . "/pg_wal/archive_status/$file.done" }, 10), "a segment is done with: $file") for $first, $second;
+		});
 		my $there = 'SELECT min(segment_number) FROM pg_ls_waldir(), pg_split_walfile_name(name) WHERE length(name) = 24';
 		$aio->sql("SELECT pg_logical_emit_message(true, '', ''), pg_switch_wal()") for 1 .. 6;
 		$aio->sql('CHECKPOINT');

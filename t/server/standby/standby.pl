@@ -203,6 +203,12 @@ with_each_io_method('io_uring; long: all', sub {
 		$standby->gives($is_beyond, 't', 'pages in the pool are newer');
 		$standby->evict($t);
 		$standby->gives($is_beyond, 'f', 'pages that are written are not');
+		# a transaction that ended before that point is replayed at once, whatever the delay
+		$standby->alter_system(recovery_min_apply_delay => "'1h'");
+		ok($standby->stop_with_sessions('QUIT'), 'the standby crashes');
+		$standby->start_again;
+		$standby->gives("SELECT count(*) FROM $t", 40, 'it can be read again');
+		$standby->alter_system(recovery_min_apply_delay => 0);
 	}, skip => $aio->lacks('pageinspect'));
 
 	$aio->scenario('a delay that is shortened', sub {

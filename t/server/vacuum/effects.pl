@@ -286,6 +286,8 @@ for_each_io_method('io_uring; long: all', sub {
 		$bob->sql('COMMIT');
 		$alice->sql("VACUUM (FREEZE) $t");
 		$aio->gives("SELECT age(relfrozenxid) < 20 FROM pg_class WHERE oid = '$t'::regclass", 't', 'later, FREEZE makes it young');
+		$alice->sql("VACUUM (FULL) $t");
+		$aio->gives("SELECT age(relfrozenxid) < 30 FROM pg_class WHERE oid = '$t'::regclass", 't', 'and FULL does not make it old again');
 		$aio->gives("SELECT count(*), sum(n) FROM $t", '40|780', 'the rows');
 	}));
 

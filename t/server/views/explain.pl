@@ -192,8 +192,13 @@ for_each_io_method('io_uring; long: all', sub {
 		my $cached = explained($alice, 'BUFFERS', "SELECT count(*) FROM $t");
 		is_between($cached->{'Shared Hit Blocks'}, 120, 239, 'once more, a hit for each block, and none counted twice');
 		is($cached->{"Shared $_ Blocks"}, 0, "\l$_: none") for qw(Read Dirtied);
-		my $limited = explained($alice, 'BUFFERS', "SELECT blk FROM $t LIMIT 20")->{plan};
-		cmp_ok(node_at('Gather', $limited)->{'Shared Hit Blocks'}, '>=', node_at('Seq Scan', $limited)->{'Shared Hit Blocks'}, 'with LIMIT, Gather has those of its workers');
+		for my $case ([ Gather => '' ], [ 'Gather Merge' => 'ORDER BY blk' ])
+		{
+			my ($gather, $order) = @$case;
+			my $limited = explained($alice, 'BUFFERS', "SELECT blk FROM $t $order LIMIT 20")->{plan};
+			my @hits = map { node_at($_, $limited)->{'Shared Hit Blocks'} } 'Limit', $gather, 'Seq Scan';
+			ok($hits[0] >= $hits[1] && $hits[1] >= $hits[2], "a node that ends early has the blocks of those below it, and of workers: @hits");
+		}
 	}), each => [ 'on', 'off' ]);
 
 	$aio->scenario('dirtied blocks, temporary blocks and WAL', with('alice', 40, changes => 1, sub ($alice, $t) {
