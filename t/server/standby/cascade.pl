@@ -107,7 +107,7 @@ for_each_io_method('worker', sub {
 		my $segment = $first->sql(q{SELECT div(lsn - '0/0', 1048576) FROM pg_create_physical_replication_slot('kept', true)});
 		# nobody writes anything into the next one
 		while_still($aio->pids_of_type('background writer'), sub {
-			my $file = $aio->sql("SELECT pg_logical_emit_message(true, '', ''), pg_switch_wal()") && $aio->sql('SELECT max(name) FROM pg_ls_waldir() WHERE name < pg_walfile_name(pg_current_wal_insert_lsn())');
+			my $file = $aio->sql("SELECT pg_logical_emit_message(false, '', ''), pg_switch_wal()") && $aio->sql('SELECT max(name) FROM pg_ls_waldir() WHERE name < pg_walfile_name(pg_current_wal_insert_lsn())');
 			ok($_->poll(sub { -e $_->node->data_dir . "/pg_wal/archive_status/$file.done" }, 10), "a segment is done with: $file") for $first, $second;
 		});
 		my $there = 'SELECT min(segment_number) FROM pg_ls_waldir(), pg_split_walfile_name(name) WHERE length(name) = 24';
@@ -116,6 +116,9 @@ for_each_io_method('worker', sub {
 		$aio->replayed_by($_) for $first, $second;
 		$counted->(1, 'a restartpoint is counted');
 		$counted->(0, 'without a new checkpoint of the primary, there is none');
+		$aio->sql("SELECT pg_logical_emit_message(false, '', ''); CHECKPOINT");
+		$aio->replayed_by($_) for $first, $second;
+		$counted->(1, 'one that writes no buffer');
 		$first->gives($there, $segment, 'the slot keeps WAL');
 		$first->alter_system(max_slot_wal_keep_size => "'2MB'");
 		$first->gives_soon("SELECT wal_status, safe_wal_size > 0 FROM pg_replication_slots WHERE slot_name = 'kept'", $first->has_bug('slot-status-on-standby') ? 'reserved|t' : 'unreserved|f', 'what becomes of it with the next one');
