@@ -150,7 +150,7 @@ def scan(probe: Probe) -> None:
     probe.run(f"SET max_parallel_workers_per_gather = {random.choice((0, 2))}; SET work_mem = '{random.choice(('64kB', '4MB'))}'; SET cpu_tuple_cost = {random.choice((0.01, 10))}")
     sql = random.choice((f"SELECT count(body), sum(v) FROM {table} WHERE {where(grammar.predicate())}", f"SELECT count(*) FROM {table} WHERE {where(grammar.predicate())}",
                          f"SELECT count(*) FROM {table} WHERE id = ANY (ARRAY[3, 50, 51, 700, 701])", f"SELECT count(*) FROM generate_series(0, 30) g JOIN {table} ON k = g WHERE v < 100",
-                         f"SELECT sum(length(body)) FROM (SELECT * FROM {table} ORDER BY body, id OFFSET 3) s"))
+                         f"SELECT sum(length(body)) FROM (SELECT * FROM {table} ORDER BY body, id {random.choice(('OFFSET', 'LIMIT'))} 3) s"))
     probe.run(sql)
     # the planner looks up the ends of an index
     planned = probe.measure(f"EXPLAIN {sql}")[1]
@@ -183,6 +183,10 @@ def scan(probe: Probe) -> None:
     if bitmap and all(node["Node Type"] not in ("Seq Scan", "Index Scan", "Index Only Scan") for node in nodes(plan)):
         blocks = sum(part.get("Exact Heap Blocks", 0) + part.get("Lossy Heap Blocks", 0) for node in bitmap for part in (node, *node.get("Workers", ())))
         probe.same(f"{sql}: blocks of bitmap scans: by EXPLAIN, by pg_statio", blocks, counted["heap read"] + counted["heap hit"] - planned["heap read"] - planned["heap hit"])
+    for node in nodes(plan):
+        for what in ("Shared Hit Blocks", "Shared Read Blocks"):
+            # an InitPlan runs within another child
+            probe.ordered(f"{sql}: {what} of the children of {node['Node Type']}, and its own", sum(child[what] for child in node.get("Plans", ()) if child["Parent Relationship"] != "InitPlan"), node[what])
     no_temporary(probe, sql, plan, counted)
     [(limit,)] = probe.run("SELECT min(setting::int) FROM pg_settings WHERE name IN ('io_combine_limit', 'io_max_combine_limit')")
     if too_large := [each["nblocks"] for each in reads if each["nblocks"] > limit]:

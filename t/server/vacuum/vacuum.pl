@@ -307,7 +307,7 @@ with_each_io_method('sync; long: all', sub {
 		# the leader waits in the first index until a worker is in another one
 		my $holds = $workers && !$aio->no_faults;
 		$aio->completion_wait(relation => "${t}_k_idx", pid => $alice->pid) if $holds;
-		my $read_in_ring = "SELECT coalesce(sum(reads), 0) FROM pg_stat_io WHERE backend_type = 'background worker' AND context = 'vacuum'";
+		my $read_in_ring = "SELECT coalesce(sum(read_bytes), 0) / 8192 FROM pg_stat_io WHERE backend_type = 'background worker' AND context = 'vacuum'";
 		my $before = $aio->sql($read_in_ring);
 		$alice->starts("VACUUM (INDEX_CLEANUP on, TRUNCATE off, BUFFER_USAGE_LIMIT ${\($workers ? q('128kB') : 0)}, PARALLEL $workers, VERBOSE) $t");
 		$aio->wait_for("SELECT count(*) > 0 FROM buffers_in_file(pg_relation_filenode('${t}_h_idx'))") if $holds;
