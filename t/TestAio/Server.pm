@@ -175,7 +175,8 @@ sub make_from_backup ($self, $name, $make)
 	return $made;
 }
 
-sub standbys { return @{ $_[0]->{standbys} // [] } }
+# Returns the servers that were made from this one, those that were made from them first.
+sub standbys { return map { ($_->standbys, $_) } @{ $_[0]->{standbys} // [] } }
 
 # Waits until a standby has replayed all WAL.  VACUUM may end before its WAL is written, so this sub writes some more.
 sub replayed_by ($self, $standby)

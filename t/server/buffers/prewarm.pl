@@ -294,12 +294,12 @@ for_each_io_method('worker', sub {
 		}
 	}), skip => $aio->lacks('amcheck'));
 
-	# the line pointer (4 bytes), the number, or the length of a chunk; the first value has three of them
+	# Damaged: a chunk's line pointer (4 bytes), its number, or its length.  The first value has three chunks.
 	$aio->scenario('what amcheck says of TOAST', with('alice', sub ($alice) {
 		my $t = 'scenario.v';
 		$alice->sql("CREATE TABLE $t (n int, body text STORAGE EXTERNAL) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT i, repeat(i::text, 5000) FROM generate_series(1, 3) i");
 		my $toast = $aio->sql("SELECT reltoastrelid::regclass FROM pg_class WHERE oid = '$t'::regclass");
-		my ($value, @at) = split / /, $aio->sql("SELECT get_byte(min(t_data), 0) + 256 * get_byte(min(t_data), 1) || ' ' || string_agg(lp_off::text, ' ' ORDER BY lp) FROM heap_page_items(get_raw_page('$toast', 0)) WHERE lp <= 3");
+		my ($value, @at) = split / /, $aio->sql("SELECT (SELECT min(chunk_id) FROM $toast) || ' ' || string_agg(lp_off::text, ' ' ORDER BY lp) FROM heap_page_items(get_raw_page('$toast', 0)) WHERE lp <= 3");
 		my $check = sub ($toasted) { return $alice->sql("SELECT string_agg(blkno || ' ' || offnum || ' ' || attnum || ': ' || msg, ', ') FROM verify_heapam('$t', check_toast => $toasted)") };
 		is($check->('true'), '', 'as it should be');
 		# the search notes in the index what it does not find in the table
@@ -335,7 +335,7 @@ for_each_io_method('worker', sub {
 		$alice->gives("SELECT count(*), sum(length(body)) FROM $t", '3|15000', 'as it was');
 	}), skip => $aio->lacks('amcheck') // $aio->lacks('pageinspect'));
 
-	# a key of two rows is none twice if one of them is dead
+	# two rows may have the same key if one of them is dead
 	$aio->scenario('what amcheck says of a key that is there twice', with('alice', sub ($alice) {
 		my $t = 'scenario.k';
 		$alice->sql("CREATE TABLE $t (n int, body text) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT generate_series(1, 900); CREATE INDEX k_n ON $t (n); CREATE INDEX ON $t (body)");

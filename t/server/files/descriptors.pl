@@ -145,8 +145,6 @@ with_each_io_method('sync; long: all', sub {
 	}));
 });
 
-# The background writer closes the files of dropped tables, or it would keep a descriptor of
-# each, and counts the rounds that end early.
 for_each_io_method('worker; long: all', sub {
 	# one that a subtransaction has open when it fails
 	$aio->scenario('a file that COPY reads', with('alice', sub ($alice) {
@@ -167,6 +165,8 @@ for_each_io_method('worker; long: all', sub {
 		unlink $file;
 	}));
 
+	# The background writer closes the files of dropped tables, or it would keep a descriptor of
+	# each, and counts the rounds that end early.
 	$aio->scenario('a table is dropped', with('alice', [ t => 100 ], [ u => 100 ], sub ($alice, $t, $u) {
 		my ($file) = $aio->file_of($t) =~ m{([^/]+/[^/]+)$};
 		my ($writer) = $aio->pids_of_type('background writer');

@@ -363,6 +363,8 @@ with_each_io_method('worker; long: all', sub {
 	$aio->scenario('WAL is synced by each method', with('alice', sub ($alice) {
 		$aio->sql('CREATE TABLE scenario.v (i int)');
 		my $write = sub { $alice->sql('INSERT INTO scenario.v VALUES (1)') };
+		# no segment ends meanwhile
+		$aio->sql('SELECT pg_switch_wal()');
 		$write->();
 		for my $case ([ open_datasync => 'fsync, open O_DSYNC' ], [ open_sync => 'fsync, open O_SYNC' ], [ fsync => 'fsync, open, fsync' ], [ fdatasync => 'fsync, fdatasync' ])
 		{

@@ -134,7 +134,7 @@ for_each_io_method('worker', sub {
 		my ($year) = $standby->log_text($size) =~ /recovery stopping before commit of transaction $xids[1], time (\d+)/;
 		cmp_ok($year // 0, '>', 2000, 'the log has the time of its commit');
 		$standby->sql('INSERT INTO scenario.t VALUES (10)');
-		like(slurp_file($standby->node->data_dir . '/pg_wal/00000002.history'), qr/^1\t\S+\tbefore transaction $xids[1]\n\z/, 'so does the history of the new timeline');
+		like(slurp_file($standby->node->data_dir . '/pg_wal/00000002.history'), qr/^1\t\S+\tbefore transaction $xids[1]\n\z/, 'the history tells where the new timeline begins');
 		recovers_from($standby, $archive, 3, "recovery_target_xid = ''\nrecovery_end_command = 'echo %r >\"$archive.end\"; exit 3'\n");
 		is(slurp_file("$archive.end"), $standby->sql('SELECT redo_wal_file FROM pg_control_checkpoint()') . "\n", 'recovery_end_command has the first segment that is needed from now on');
 		$standby->logs(qr/startup WARNING:  recovery_end_command ".*": child process exited with exit code 3/, 1, 'its failure');

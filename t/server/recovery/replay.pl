@@ -407,7 +407,7 @@ for_each_io_method('worker; long: all', sub {
 		my ($t, $file) = ('scenario.t', $aio->node->basedir . '/rows');
 		# the standby has these extensions when it has replayed all
 		my ($no_amcheck, $no_visibility) = map { $aio->lacks($_) } qw(amcheck pg_visibility);
-		# each image takes time: the first rows have none
+		# images are slow, so the check is on only after the first rows
 		$_->sql("SET wal_compression = $compression; SET enable_seqscan = off") for $alice, $bob;
 		my $rows = sub ($from, $to, $s) { return "INSERT INTO $t SELECT i, i % 5, point(i, i % 7), ARRAY[i, i % 3 - 100000], repeat('x', CASE WHEN i % 100 = 7 THEN 3000 ELSE 40 END), $s FROM generate_series($from, $to) i" };
 		my @indexes = ('spgist (p)', 'gist (p)', 'hash (m)', 'hash (n)', 'brin (n) WITH (pages_per_range = 1, autosummarize)', 'gin (a)', 'gin (a) WITH (fastupdate = off)', 'btree (m)', 'btree (left(body, 20))');
@@ -417,10 +417,10 @@ for_each_io_method('worker; long: all', sub {
 		  "SET wal_consistency_checking = 'all'", 'VACUUM (INDEX_CLEANUP on) scenario.g', 'INSERT INTO scenario.g SELECT n + 20000, a FROM scenario.g WHERE n < 100', $rows->(1501, 1650, 0), "CREATE TABLE scenario.parts (n int PRIMARY KEY, m int) PARTITION BY RANGE (n)", (map { "CREATE TABLE scenario.parts_$_ PARTITION OF scenario.parts FOR VALUES FROM ($_) TO ($_ + 100) WITH (autovacuum_enabled = off)" } 0, 100), 'INSERT INTO scenario.parts SELECT i, i FROM generate_series(0, 99) i';
 		$bob->sql("SET wal_consistency_checking = 'all'");
 		# the index that bob fills first has him wait, and then a row of alice has the same key
-		$aio->sql('SELECT pg_advisory_lock(4711)');
+		$aio->pause;
 		$bob->waits($rows->(7777, 7777, 1) . ' ON CONFLICT (n) DO UPDATE SET s = -1', 'advisory');
 		$alice->sql($rows->(7777, 7777, 2));
-		$aio->sql('SELECT pg_advisory_unlock(4711)');
+		$aio->resume;
 		$bob->ends('INSERT ON CONFLICT');
 		$aio->gives("SELECT s FROM $t WHERE n = 7777", -1, 'it updates the row of the other session');
 		$alice->sql($_) for $rows->(1640, 1660, 'i') . ' ON CONFLICT (n) DO UPDATE SET m = 9', "UPDATE $t SET s = -n WHERE n % 23 = 1", "UPDATE $t SET n = -n WHERE n % 23 = 2", 'UPDATE scenario.parts SET n = n + 100 WHERE n < 20', "VACUUM (INDEX_CLEANUP on) $t", 'CHECKPOINT';

@@ -5,7 +5,8 @@ use PostgreSQL::Test::Utils qw(append_to_file slurp_file);
 
 for_each_io_method('worker', sub {
 	my $first = $aio->make_standby;
-	# or the backup of the standby would begin where its own did, and with the end of that one, replay would take it for complete
+	# Without a new checkpoint, the backup has the redo position of the one that the first standby is made from, and replay
+	# takes that one's end for its own.
 	$aio->sql('CHECKPOINT');
 	$aio->replayed_by($first);
 	my $second = $first->make_standby;
@@ -17,7 +18,7 @@ for_each_io_method('worker', sub {
 		like($label, qr/^BACKUP METHOD: streamed\nBACKUP FROM: standby\n(?:.*\n)*START TIMELINE: 1\n/m, 'its label');
 		my ($start) = $label =~ /CHECKPOINT LOCATION: (\S+)/;
 		my ($end) = `pg_controldata '${\$first->node->backup_dir}/b'` =~ /Minimum recovery ending location: +(\S+)/;
-		$second->gives("SELECT '$end'::pg_lsn > '$start'", 't', 'its minimum recovery point is behind its checkpoint');
+		$second->gives("SELECT '$end'::pg_lsn > '$start'", 't', 'its minimum recovery point is after its checkpoint');
 		like(slurp_file($second->node->logfile), qr{completed backup recovery with redo LSN \S+ and end LSN \Q$end\E\n(?:.*\n)*?.* consistent recovery state reached at}, 'which is where it is complete');
 	});
 
@@ -61,7 +62,7 @@ for_each_io_method('worker', sub {
 		$second->alter_system(wal_receiver_status_interval => "'1h'");
 	});
 
-	# nothing but the request has the standby reply before an hour is over
+	# a standby replies when it has replayed all, long before an hour is over
 	$aio->scenario('synchronous_commit = remote_apply', with('alice', sub ($alice) {
 		$alice->sql('CREATE TABLE scenario.t (n int); SET synchronous_commit = remote_apply; INSERT INTO scenario.t VALUES (1)');
 		$first->gives('SELECT count(*) FROM scenario.t', 1, 'a row is there when its transaction has committed');
@@ -84,7 +85,8 @@ for_each_io_method('worker', sub {
 		$first->gives($slots, '|', 'the slot keeps no rows');
 		$second->alter_system(hot_standby_feedback => 'on');
 		$first->gives_soon($slots, "$xmin|", 'the slot has the snapshot of the second');
-		$first->alter_system(hot_standby_feedback => 'on');
+		# again and again, since a slot may show an xmin before it counts
+		$first->alter_system(hot_standby_feedback => 'on', wal_receiver_status_interval => "'1s'");
 		$aio->gives_soon('SELECT backend_xmin FROM pg_stat_replication', $xmin, 'and the primary has it from the first');
 		my $vacuum = sub { $alice->notices; $alice->sql('VACUUM (VERBOSE) scenario.t'); return join('', $alice->notices) =~ /tuples: (\d+) removed, \d+ remain, (\d+) are dead/ ? "$1, $2" : 'no report' };
 		is($vacuum->(), '0, 1', 'the row that it sees is kept');
@@ -94,6 +96,7 @@ for_each_io_method('worker', sub {
 		$_->alter_system(hot_standby_feedback => 'off') for $second, $first;
 		$first->gives_soon($slots, '|', 'the slot forgets');
 		$aio->gives_soon('SELECT backend_xmin FROM pg_stat_replication', '', 'so does the primary');
+		$first->alter_system(wal_receiver_status_interval => "'1h'");
 		is($vacuum->(), '1, 0', 'the row goes');
 		$second->end_session($reader);
 	}));
@@ -138,7 +141,7 @@ for_each_io_method('worker', sub {
 		# as if these had been recycled
 		my @ahead = map { $second->node->data_dir . "/pg_wal/0000000${_}00000000000000FF" } 1, 2;
 		append_to_file($_, "\0" x 2**20) for @ahead;
-		$first->gives('SELECT pg_promote()', 't', 'the first is promoted');
+		$first->gives('SELECT pg_promote(wait_seconds => ' . $aio->timeout . ')', 't', 'the first is promoted');
 		$first->sql('INSERT INTO scenario.t VALUES (2)');
 		# the primary does not know
 		$aio->sql('INSERT INTO scenario.t VALUES (4)');
@@ -150,9 +153,9 @@ for_each_io_method('worker', sub {
 		is($histories[1], $histories[0], 'the history of the timeline');
 		$second->logs(qr/(?:walreceiver LOG:  (?:replication terminated by primary server|fetching timeline history file for timeline 2)|startup LOG:  new target timeline is 2)/, 3, 'the second says so');
 		like($second->log_text, qr{DETAIL:  End of WAL reached on timeline 1 at \Q$switch\E\.}, 'and where');
-		is(join(' ', map { -e $_ ? 1 : 0 } @ahead), '0 1', 'no segment of the old timeline is left behind the switch');
+		is(join(' ', map { -e $_ ? 1 : 0 } @ahead), '0 1', 'no segment of the old timeline is left after the switch');
 		$first->gives_soon('SELECT (SELECT count(*) FROM pg_stat_wal_receiver), application_name, state, sync_state FROM pg_stat_replication', "0|${\$second->node->name}|streaming|sync", 'the first only sends');
 		$aio->gives_soon('SELECT count(*) FROM pg_stat_replication', 0, 'not so the primary');
 		ok($_->stop && $_->check_log, 'stops') for $second, $first;
 	});
-}, streaming => 1, conf => { wal_receiver_status_interval => '1h', synchronous_standby_names => '*', synchronous_commit => 'local', hot_standby_feedback => 'off' });
+}, streaming => 1, conf => { wal_receiver_status_interval => '1h', wal_sender_timeout => 0, synchronous_standby_names => '*', synchronous_commit => 'local', hot_standby_feedback => 'off' });

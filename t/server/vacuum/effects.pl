@@ -89,7 +89,7 @@ with_each_io_method('sync; long: all', sub {
 	}), each => [ $pages, 10000 ]);
 
 	$aio->scenario('the wait event', with('alice', $pages, sub ($alice, $t) {
-		$alice->sql('SET vacuum_cost_delay = 50; SET vacuum_cost_limit = 1; SET track_cost_delay_timing = on');
+		$alice->sql('SET vacuum_cost_delay = 100; SET vacuum_cost_limit = 1; SET track_cost_delay_timing = on');
 		for my $command ('VACUUM (DISABLE_PAGE_SKIPPING)', 'ANALYZE')
 		{
 			$alice->waits("$command $t", 'VacuumDelay', "$command sleeps");

@@ -124,7 +124,7 @@ with_each_io_method('sync; long: all', sub {
 		$write->(6, 0, pack 'V2 v6 V', 0, 0, 0, 0, 24, 8192, 8192, 8196, 0);
 		like(vacuum($alice, 'TRUNCATE off', $t), qr/remain, 8 scanned .*\n(?:.*\n)*?visibility map: 6 pages set all-visible, \d+ pages set all-frozen/, 'an empty page is visible to all, new ones are not');
 		maps($aio, $t, '0 1 2 3 4 6', 6, 'and frozen');
-		$aio->gives("SELECT string_agg(pg_freespace('$t', i)::text, ' ') FROM generate_series(5, 7) i", '8160 8160 8160', 'all three are free') if $aio->has_extension('pg_freespacemap');
+		$aio->gives("SELECT string_agg(pg_freespace('$t', i)::text, ' ') FROM generate_series(5, 7) i", '8160 8160 8160', 'all three are free') if !$aio->lacks('pg_freespacemap');
 		like(vacuum($alice, 'DISABLE_PAGE_SKIPPING, TRUNCATE off', $t), qr/visibility map: 0 pages set all-visible/, 'it counts once');
 		# page 1: the flag is not set; page 2: a row is a dead line pointer
 		$aio->gives("SELECT flags FROM page_header(get_raw_page('$t', 1))", 4, 'PD_ALL_VISIBLE');
@@ -165,7 +165,7 @@ with_each_io_method('sync; long: all', sub {
 			my $reason = $kinds{$kind} =~ /max_age/ ? 'to prevent wraparound ' : '';
 			my ($logged) = $log =~ /autovacuum worker LOG:  automatic ${words}vacuum ${reason}of table "postgres\.scenario\.$kind": (.*\n(?:\t.*\n)+)/ or fail("$kind: no line of the log"), next;
 			$alice->sql('SET vacuum_freeze_table_age = ' . ($words ? 0 : 150000000));
-			my $report = vacuum($alice, 'VERBOSE', "scenario.manual_$kind");
+			my $report = vacuum($alice, 'PARALLEL 0', "scenario.manual_$kind");
 			like($logged, qr/tuples: 125 removed, 75 remain/, "$kind: rows");
 			my $facts = sub ($text) { return join "\n", map { s/^\t//r =~ s/manual_//r } grep { /pages|tuples|index/ } split /\n/, $text =~ s/.*"postgres.scenario.manual_$kind": //sr };
 			is($facts->($logged), $facts->($report), "$kind: as VACUUM (VERBOSE)");
@@ -183,7 +183,9 @@ with_each_io_method('sync; long: all', sub {
 		{
 			$aio->sql($case->[0]);
 			my $report = vacuum($alice, 'INDEX_CLEANUP on, PARALLEL 3', $t);
-			is(join(', ', map { s/, planned: / /r } $report =~ /parallel vacuum workers? for index (\w+) \(planned: (\d+)\)/g) =~ s/(\w+), (\d)/$1 $2/gr, $case->[1], "$case->[0]: workers planned") || diag($report);
+			my @planned;
+			push @planned, "$1 $2" while $report =~ /parallel vacuum workers? for index (\w+) \(planned: (\d+)\)/g;
+			is(join(', ', @planned), $case->[1], "$case->[0]: workers planned") || diag($report);
 		}
 		$alice->sql('SET enable_seqscan = off');
 		$alice->gives("SELECT (SELECT count(*) FROM $t WHERE n > 300), (SELECT count(*) FROM $t WHERE a @> ARRAY[500]), (SELECT count(*) FROM $t WHERE a @> ARRAY[300])", '601|1|0', 'the rows');
@@ -198,6 +200,7 @@ with_each_io_method('sync; long: all', sub {
 	};
 	$aio->scenario('where an error is: %s', with('alice', [ t => 40, changes => 1 ], sub ($alice, $t, $, $prepare, $command, $sqlstate, $context) {
 		$prepare->($t);
+		$alice->sql('SET io_combine_limit = 1; SET maintenance_io_concurrency = 0');
 		my $error = $alice->starts("VACUUM (INDEX_CLEANUP on, TRUNCATE off, $command) $t")->wait_for_end->error // {};
 		is(($error->{sqlstate} // '') . ' ' . ($error->{context} // 'none'), "$sqlstate $context", 'what is reported') || diag($error->{all} // 'no error');
 		$aio->gives("SELECT count(*) FROM pg_stat_progress_vacuum", 0, 'nothing is in progress');
@@ -257,7 +260,7 @@ for_each_io_method('worker; long: all', sub {
 	}), each => [ [ 'vacuuming', 'btree (blk)', 'blk = 3' ], [ 'cleaning up', 'gist (point(blk, blk))', 'false' ] ], skip => $aio->lacks('gate'),
 		log => [ qr/LOG:  could not read blocks/, qr/LOG:  background worker "parallel worker".* exited with exit code 1/ ]);
 
-	# it looks for others every 32 pages, if it has taken 20 ms
+	# it looks for others every 32 pages, if VACUUM_TRUNCATE_LOCK_CHECK_INTERVAL (20 ms) is over
 	$aio->scenario('a session that wants to read while VACUUM truncates', with('alice bob', 100, changes => 1, sub ($alice, $bob, $t) {
 		$aio->sql("DELETE FROM $t WHERE blk > 10; VACUUM (TRUNCATE off) $t; SELECT evict_rel('$t'); SELECT io_hold('$t', blockno => 70)");
 		$alice->notices;
@@ -271,17 +274,10 @@ for_each_io_method('worker; long: all', sub {
 		$bob->sql('COMMIT');
 		$alice->ends('VACUUM');
 		is(join("\n", grep { /trunc/ } $alice->notices), join("\n", 'table "t": suspending truncate due to conflicting lock request', 'table "t": truncated 100 to 64 pages', 'table "t": truncated 64 to 11 pages'), 'what it says');
-		# it gives up after five seconds, and at once if the table has grown
 		$bob->sql("DELETE FROM $t WHERE blk > 5; BEGIN; SELECT count(*) FROM $t");
-		like(vacuum($alice, 'TRUNCATE on', $t), qr/"t": stopping truncate due to conflicting lock request\n(?:.*\n)*?pages: 0 removed, 11 remain/, 'gives up') if !only_long();
 		$alice->waits("VACUUM (TRUNCATE on) $t", 'VacuumTruncate');
 		my $error = $aio->cancels($alice, 'is cancelled') && $alice->error;
 		is($error->{context}, 'while truncating relation "scenario.t" to 6 blocks', 'where it was');
-		$alice->waits("VACUUM (TRUNCATE on) $t", 'VacuumTruncate');
-		my $file = $aio->file_of($t);
-		truncate $file, 13 * 8192 or die "$file: $!";
 		$bob->sql('COMMIT');
-		$alice->ends('VACUUM');
-		$aio->gives("SELECT pg_relation_size('$t') / 8192", 13, 'what has grown is not cut off');
 	}), skip => $aio->lacks('gate'));
 });
