@@ -70,9 +70,11 @@ for_each_io_method('worker', sub {
 		my ($begun, $found);
 		ok($aio->poll(sub {
 			my @now = split /\|/, $aio->sql($counts);
+			my ($requested, $timed, $done) = map { $now[$_] - $before[$_] } 0 .. 2;
 			$begun = $lines->('checkpoint starting: wal');
-			$found = join ' ', map({ $now[$_] - $before[$_] } 0 .. 2), map { $lines->($_) } 'checkpoint complete', 'checkpoints are occurring too frequently \(\d+ seconds? apart\)';
-			return $found eq "$begun 0 $begun $begun $begun";
+			$found = join ' ', $requested, $timed, $done, map { $lines->($_) } 'checkpoint complete', 'checkpoints are occurring too frequently \(\d+ seconds? apart\)';
+			# one that is asked for during the last one is left out if nothing has been written since
+			return $requested >= $begun && $found eq "$requested 0 $begun $begun $requested";
 		}), 'each is counted, and warned of') || diag("$begun begun; requested, timed, done; complete, warned of: $found");
 		$aio->alter_system(max_wal_size => 'DEFAULT', checkpoint_warning => 'DEFAULT');
 	}, skip => $large);

@@ -68,6 +68,9 @@ with_each_io_method('io_uring; long: all', sub {
 		is(($alice->notices)[-1], join(' of ', (-s $file) x 2), 'the bytes that are done at the last row');
 		$aio->gives("SELECT max(n) FROM (SELECT count(*) AS n FROM $t GROUP BY (ctid::text::point)[0]) s", int 8192 * 0.4 / 140, 'rows of a page');
 		$alice->gives("SET enable_seqscan = off; SET enable_bitmapscan = off; SELECT count(body) FROM $t WHERE n > 2000", 1000, 'rows by the index');
+		# a row leaves less than is to stay free
+		$alice->sql("CREATE TABLE scenario.large (n int, body text STORAGE PLAIN) WITH (fillfactor = 20); COPY (SELECT i, repeat('x', 3000) FROM generate_series(1, 10) i) TO '$file'; COPY scenario.large FROM '$file'");
+		$alice->gives("SELECT count(*), count(DISTINCT (ctid::text::point)[0]) FROM scenario.large", '10|10', 'large rows: one a page');
 	}));
 
 	# Replay extends the table by several blocks at once, too, where rows do not come in order
