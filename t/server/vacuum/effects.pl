@@ -288,6 +288,7 @@ for_each_io_method('io_uring; long: all', sub {
 		$aio->gives("SELECT age(relfrozenxid) < 20 FROM pg_class WHERE oid = '$t'::regclass", 't', 'later, FREEZE makes it young');
 		$alice->sql("VACUUM (FULL) $t");
 		$aio->gives("SELECT age(relfrozenxid) < 30 FROM pg_class WHERE oid = '$t'::regclass", 't', 'and FULL does not make it old again');
+		$aio->gives("SELECT relpages = pg_relation_size('$t') / 8192, reltuples FROM pg_class WHERE oid = '$t'::regclass", 't|40', 'which counts pages and rows');
 		$aio->gives("SELECT count(*), sum(n) FROM $t", '40|780', 'the rows');
 	}));
 

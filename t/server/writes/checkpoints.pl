@@ -203,8 +203,10 @@ for_each_io_method('io_uring; long: all', sub {
 		my $dirty = sub { return join ',', map { $aio->sql("SELECT count(*) FROM buffers_in_file(pg_relation_filenode('$_')) WHERE fork = 'main' AND 'DIRTY' = ANY (flags)") } $t, $u };
 		$aio->sql("UPDATE $_ SET gen = gen + 1 WHERE ctid IN (SELECT min(ctid) FROM $_); SELECT evict_rel('$_')") for $t, $u;
 		$aio->sql("CHECKPOINT; DELETE FROM $_ WHERE ctid IN (SELECT ctid FROM $_ ORDER BY ctid LIMIT 1); INSERT INTO $_ SELECT 'x', -1, 0, 'x'") for $t, $u;
+		$aio->sql('CREATE UNLOGGED TABLE scenario.i (a int[]); CREATE INDEX ON scenario.i USING gin (a)');
 		my ($before) = $dirty->();
 		$aio->sql("CHECKPOINT $options");
+		$aio->gives('SELECT count(*) FROM pg_buffercache WHERE relforknumber = 3 AND isdirty', 0, 'init forks are written') if !$aio->lacks('pg_buffercache');
 		my ($logged, $left) = split /,/, $dirty->();
 		is($logged, 0, "CHECKPOINT $options writes logged tables");
 		is($left > 0, $unlogged > 0, $unlogged ? 'and no others' : 'and unlogged ones');
