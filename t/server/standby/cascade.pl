@@ -134,18 +134,19 @@ for_each_io_method('worker', sub {
 		$first->alter_system(max_slot_wal_keep_size => 'DEFAULT');
 	}, skip => $aio->setting('wal_segment_size') eq '1MB' ? undef : 'a segment of the WAL has more than 1 MB');
 
-	# with checksums, what is noted by a hint only is not written by replay
+	# with checksums, what is noted by a hint only is not written by replay; the first time, there is an image of the page
 	$aio->scenario('the free space map', sub {
-		my ($t, $lacks) = ('scenario.f', $aio->lacks('pg_freespacemap'));
-		$aio->sql($_) for "CREATE TABLE $t (body text STORAGE PLAIN) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT repeat('x', 4000) FROM generate_series(1, 20); DELETE FROM $t WHERE ctid::text LIKE '%,2)'", "VACUUM (TRUNCATE off) $t";
-		$aio->replayed_by($first);
-		$first->evict($t);
+		my $t = 'scenario.f';
+		$aio->sql("CREATE TABLE $t (body text STORAGE PLAIN) WITH (autovacuum_enabled = off); INSERT INTO $t SELECT repeat('x', 4000) FROM generate_series(1, 20)");
 		my $space = "SELECT string_agg(avail::text, ' ' ORDER BY blkno) FROM pg_freespace('$t')";
-		$first->gives($space, $aio->sql($space), 'is written with what replay has noted') if !$lacks;
-		my ($file, $from) = split /\|/, $aio->sql("DELETE FROM $t WHERE ctid >= '(3,0)'; CHECKPOINT; SELECT pg_relation_filenode('$t'), pg_current_wal_insert_lsn()");
-		$aio->sql("VACUUM (TRUNCATE on) $t");
-		like(join('', $aio->wal_records($from, $aio->sql("SELECT pg_logical_emit_message(false, '', '', flush => true)"))), qr{/$file fork fsm blk \d+ FPW}, 'a page of it is in the WAL when the table is cut off');
-	});
+		for my $rows (qw(2 1))
+		{
+			$aio->sql($_) for "DELETE FROM $t WHERE ctid::text ~ '[0-4],$rows'", "VACUUM (TRUNCATE off) $t";
+			$aio->replayed_by($first);
+			$first->evict($t);
+			$first->gives($space, $aio->sql($space), 'is written with what replay has noted');
+		}
+	}, skip => $aio->lacks('pg_freespacemap'));
 
 	$aio->scenario('promotion', sub {
 		$aio->sql('CREATE TABLE scenario.t AS SELECT 1 AS n');
