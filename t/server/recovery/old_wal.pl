@@ -61,8 +61,8 @@ for_each_io_method('worker', sub {
 	$aio->scenario('checkpoints that are too frequent', sub {
 		my $counts = 'SELECT num_requested, num_timed, num_done FROM pg_stat_checkpointer';
 		# the last checkpoint may not be counted yet
-		my $done = $aio->sql('SELECT num_done + 1 FROM pg_stat_checkpointer; CHECKPOINT');
-		$aio->gives_soon('SELECT num_done >= ' . $done . ' FROM pg_stat_checkpointer', 't', 'a checkpoint is counted');
+		my $next = $aio->sql('SELECT num_done + 1 FROM pg_stat_checkpointer; CHECKPOINT');
+		$aio->gives_soon('SELECT num_done >= ' . $next . ' FROM pg_stat_checkpointer', 't', 'a checkpoint is counted');
 		my ($size, @before) = ($aio->log_size, split /\|/, $aio->sql($counts));
 		$aio->alter_system(max_wal_size => "'2MB'", checkpoint_warning => "'1h'");
 		my $lines = sub ($line) { return scalar(() = $aio->log_text($size) =~ /checkpointer LOG:  $line/g) };
