@@ -175,7 +175,7 @@ sub make_from_backup ($self, $name, $make)
 	return $made;
 }
 
-# Returns the servers that were made from this one, those that were made from them first.
+# Returns the servers that were made from this one.  A server comes after those that were made from it.
 sub standbys { return map { ($_->standbys, $_) } @{ $_[0]->{standbys} // [] } }
 
 # Waits until a standby has replayed all WAL.  VACUUM may end before its WAL is written, so this sub writes some more.

@@ -1,7 +1,7 @@
 # Which WAL is kept, what a slot says of it, and when a segment or the time between checkpoints is over early.
 use TestAio;
 
-# The number of the current segment, and that of the first one that is there.
+# The numbers of two segments: the current one, and the oldest one in pg_wal.
 my $current = 'SELECT segment_number FROM pg_split_walfile_name(pg_walfile_name(pg_current_wal_insert_lsn()))';
 my $first = 'SELECT min(segment_number) FROM pg_ls_waldir(), pg_split_walfile_name(name) WHERE length(name) = 24';
 

@@ -103,7 +103,7 @@ with_each_io_method('sync; long: all', sub {
 		is(reported($report, qr/tuples missed: (\d+) dead from 1 pages/), $missed, 'dead rows that stay');
 		is(reported($report, qr/had (\d+) dead item identifiers removed/), $removed, 'dead line pointers that go');
 		like($report, qr/tuples: 0 removed, ${\(50 + $missed)} remain/, 'the transaction in progress has its row, and not yet the new one');
-		$aio->gives("SELECT relfrozenxid::text::bigint - $xmin, reltuples FROM pg_class WHERE oid = '$t'::regclass", '0|50', 'relfrozenxid is that of the oldest row');
+		$aio->gives("SELECT relfrozenxid::text::bigint - $xmin, reltuples FROM pg_class WHERE oid = '$t'::regclass", '0|50', 'relfrozenxid: of the oldest row');
 		$aio->gives($items, $removed ? '1:0 2:0 5:2 6:2 55:1 56:1 57:1' : '1:3 2:3 5:2 6:2 55:1 56:1 57:1', 'what is left') if !$aio->lacks('pageinspect');
 		$carol->sql('ROLLBACK');
 		like(vacuum($alice, 'INDEX_CLEANUP on', $t), qr/tuples: 3 removed, 50 remain/, 'the next VACUUM removes them');
