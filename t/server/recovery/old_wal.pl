@@ -23,11 +23,14 @@ sub change_settings ($aio, %settings)
 for_each_io_method('worker', sub {
 	my $large = $aio->setting('wal_segment_size') eq '1MB' ? undef : 'a segment of the WAL has more than 1 MB';
 	$aio->scenario('wal_keep_size', sub {
-		write_segments($aio, 8);
 		for my $keep (3, 0)
 		{
 			change_settings($aio, wal_keep_size => $keep ? "${keep}MB" : 0);
-			ok($aio->poll(sub { $aio->sql("CHECKPOINT; SELECT ($current) - ($first) = $keep") eq 't' }), "so many segments before the current one are kept: $keep") || diag($aio->sql("$current UNION ALL $first"));
+			# a checkpoint that had begun before may have kept fewer
+			ok($aio->poll(sub {
+				write_segments($aio, 4);
+				$aio->sql("CHECKPOINT; SELECT ($current) - ($first) = $keep") eq 't';
+			}), "so many segments before the current one are kept: $keep") || diag($aio->sql("$current UNION ALL $first"));
 		}
 	}, skip => $large);
 
