@@ -40,7 +40,7 @@ sub unless_required ($thing, $reason)
 
 # Bugs of doc/reports.md: major version => server_version_num of the first release without the bug.
 my %fixed_in = (
-	(map { $_ => {} } qw(autoprewarm-lock brin-redo-missing-block checksums-off-standby-crash consistency-check-new-page crash-leaves-files create-database-error create-database-minimal
+	(map { $_ => {} } qw(autoprewarm-lock brin-redo-missing-block checksums-off-standby-crash consistency-check-new-page crash-leaves-files crash-recovery-lost-blocks create-database-error create-database-minimal
 		  create-database-sequence dropped-without-file eviction-counted-twice hit-not-counted
 		  io_uring-buffer-wait-hang io_uring-rings-kept io_uring-wait-hang many-bad-blocks pgstatindex-new-page progress-views
 		  set-tablespace-rollback shutdown-after-crash slot-status-on-standby stream-end-waits temporary-file-names unlogged-rollback-crash xact-views-leak)),
