@@ -22,7 +22,7 @@ use POSIX ();
 use PostgreSQL::Test::Utils qw(slurp_file);
 use Test::More;
 
-our @EXPORT = (qw(kernel_version directory_that_reads_at_once descriptors title start_program while_stopped while_still while_away),
+our @EXPORT = (qw(kernel_version directory_that_reads_at_once descriptors title start_program ends_at_start while_stopped while_still while_away),
 	qw(no_strace watch unwatch system_calls written_by_checkpoint blocks_of while_stopped_in wait_event_at while_interrupted while_injected calls_of at_end_of_file));
 
 # Returns the links /proc/PID/fd/N of a process that lead to paths that match.
@@ -45,6 +45,16 @@ sub start_program ($output, @command)
 	open STDOUT, '>', $output or exit 99;
 	open STDERR, '>&', \*STDOUT or exit 99;
 	exec @command or exit 99;
+}
+
+# Starts a server that is to end by itself, with these arguments and a log of its own.  Returns the log.
+sub ends_at_start ($aio, @arguments)
+{
+	my $log = $aio->node->basedir . '/start.log';
+	my $child = start_program($log, 'postgres', '-D', $aio->node->data_dir, @arguments);
+	my $ended;
+	ok($aio->poll(sub { $ended ||= waitpid($child, POSIX::WNOHANG) == $child }), 'the server ends');
+	return slurp_file($log);
 }
 
 # Calls a function while a server is stopped.

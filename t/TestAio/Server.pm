@@ -305,7 +305,9 @@ sub start_with_sessions ($self) { return $self->launch->wait_until_ready->wait_f
 # Starts the server after stop(), and waits until it is ready.
 sub start_again ($self)
 {
+	my $size = $self->log_size;
 	$self->launch->wait_until_ready;
+	unlike($self->log_text($size), qr/was not properly shut down/, 'there was nothing to recover') if delete $self->{was_clean};
 	$self->observe;
 	$self->note_abilities;
 	$self->note_state;
@@ -355,7 +357,7 @@ sub end_stop ($self)
 	return 0 if !$self->{stopping};
 	# the last line of its log, which may be from before if the server was about to end
 	my $is_logged = sub { $self->log_text($self->{stop_began}) =~ /database system is shut down/ };
-	return $self->poll(sub { $is_logged->() || $self->{ended} && $self->_has_ended(0) }) && $is_logged->();
+	return $self->{was_clean} = $self->poll(sub { $is_logged->() || $self->{ended} && $self->_has_ended(0) }) && $is_logged->();
 }
 
 # Asks for a smart shutdown, calls a function while sessions are at work, closes them and

@@ -38,8 +38,8 @@ $node->safe_psql('postgres', 'DELETE FROM t');
 $node->stop('immediate');
 truncate $file, 0 or die "$file: $!";
 is($node->start(fail_ok => 1), 0, 'does not start without the blocks');
-ok( $node->log_contains(
-		qr/PANIC:  WAL contains references to invalid pages/),
+ok($node->log_contains(
+	qr/PANIC:  WAL contains references to invalid pages/),
 	'says why');
 $node->append_conf('postgresql.conf', 'ignore_invalid_pages = on');
 is($node->start(fail_ok => 1), 1, 'starts with ignore_invalid_pages');

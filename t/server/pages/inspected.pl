@@ -135,6 +135,13 @@ END
 			$alice->sql('ROLLBACK');
 		}
 	}));
+	$aio->scenario('what pgstattuple and pgstatindex do not know', with('alice', sub ($alice) {
+		$alice->sql('CREATE TABLE scenario.t (n int, p point, a int[])');
+		$alice->sql("CREATE INDEX $_ ON scenario.t USING $_ ($columns{$_})") for sort keys %columns;
+		$alice->fails("SELECT pgstattuple('scenario.$_->[0]')", '0A000', qr/"$_->[0]" \($_->[1] index\)/, $_->[0]) for [qw(gin gin)], [qw(brin brin)], [qw(spgist spgist)];
+		$alice->gives("SELECT avg_leaf_density, leaf_fragmentation FROM pgstatindex('scenario.btree')", 'NaN|NaN', 'shares of nothing');
+	}), skip => $aio->lacks('pgstattuple'));
+
 	# with rows of a transaction in progress, dead entries, and pages that are deleted, new, or visible to all
 	$aio->scenario('what functions make of the bytes of files: %s', with('alice', sub ($alice, $kind) {
 		$alice->note_temporary_tables if $kind eq 'TEMP';

@@ -108,6 +108,14 @@ for_each_io_method('worker', sub {
 		ok($standby->poll(sub { $aio->sql('SELECT pg_switch_wal(); CHECKPOINT'); $aio->replayed_by($standby); $standby->sql('CHECKPOINT'); -e "$archive.cleanup" }), 'runs');
 		is(slurp_file("$archive.cleanup"), '% ' . $standby->sql('SELECT redo_wal_file FROM pg_control_checkpoint()') . "\n", 'has the first segment that is needed');
 		$standby->logs(qr/checkpointer WARNING:  archive_cleanup_command ".*": child process exited with exit code 3/, '>0', 'its failure');
+		# a standby that does not archive need not keep what has not been archived
+		$standby->alter_system(wal_keep_size => 0);
+		ok($standby->poll(sub {
+			$aio->sql('SELECT pg_switch_wal(); CHECKPOINT');
+			$aio->replayed_by($standby);
+			$standby->sql('CHECKPOINT; SELECT min(name) = (SELECT redo_wal_file FROM pg_control_checkpoint()) FROM pg_ls_waldir() WHERE length(name) = 24') eq 't';
+		}), 'a restartpoint removes all WAL before it') || diag($standby->sql('SELECT * FROM pg_ls_waldir()'));
+		$standby->gives('SELECT count(*) FROM pg_ls_archive_statusdir() WHERE name LIKE \'%.ready\'', 0, 'nothing waits to be archived');
 		$standby->alter_system(archive_cleanup_command => "''");
 		$standby->check_log(qr/checkpointer WARNING:  archive_cleanup_command/);
 	});

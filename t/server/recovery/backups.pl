@@ -30,6 +30,8 @@ for_each_io_method('worker', sub {
 		is(-s "$where/$of{$t}", 43 * 8192, 'new pages, too');
 		ok(slurp_file("$where/$_") eq slurp_file("$source/$_"), "$_ is the same") for $of{$t}, map { "$of{$t}_$_" } qw(fsm vm);
 		is(join(' ', map { basename($_) } glob "$where/$of{$u}*"), basename($of{$u}) . '_init', 'of an unlogged table, there is what empties it');
+		my @wal = grep { /^[0-9A-F]{24}$/ } map { basename($_) } glob "$where/pg_wal/*";
+		ok(@wal && !(grep { !-e "$where/pg_wal/archive_status/$_.done" } @wal), 'its WAL need not be archived again');
 		for my $temporary ('base/*/t*_*', 'base/pgsql_tmp/*', 'postmaster.*')
 		{
 			my ($here, $there) = map { scalar(() = glob "$_/$temporary") } $source, $where;
@@ -99,6 +101,44 @@ for_each_io_method('worker', sub {
 		ok($aio->poll(sub { $aio->sql('CHECKPOINT'); $aio->sql("$summaries WHERE start_lsn >= '$to'") > 0 }), 'later WAL has summaries');
 		$aio->gives("$summaries WHERE start_lsn < '$to' AND end_lsn > '$from'", 0, 'it has none');
 	});
+
+	# WAL of the time between may be gone
+	$aio->scenario('a summarizer that is switched off and on', sub {
+		my $summarizers = q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'walsummarizer'};
+		$aio->alter_system(summarize_wal => 'on', wal_keep_size => 0);
+		$aio->gives_soon($summarizers, 1, 'there is one');
+		$aio->sql('CHECKPOINT');
+		ok($aio->poll(sub { $aio->sql('SELECT summarized_lsn >= redo_lsn FROM pg_get_wal_summarizer_state(), pg_control_checkpoint()') eq 't' }), 'all is summarized');
+		$aio->alter_system(summarize_wal => 'off');
+		$aio->gives_soon($summarizers, 0, 'and gone');
+		my $file = $aio->sql('SELECT pg_walfile_name(summarized_lsn) FROM pg_get_wal_summarizer_state()');
+		my $to;
+		ok($aio->poll(sub {
+			$to = $aio->sql(q{SELECT pg_switch_wal(); SELECT pg_logical_emit_message(false, '', '', flush => true); CHECKPOINT; SELECT pg_current_wal_lsn()}) =~ s/.*\n//sr;
+			$aio->sql("SELECT min(name) > '$file' FROM pg_ls_waldir() WHERE length(name) = 24") eq 't';
+		}), 'WAL is removed');
+		$aio->alter_system(summarize_wal => 'on');
+		ok($aio->poll(sub { $aio->sql('CHECKPOINT'); $aio->sql("SELECT summarized_lsn >= '$to' FROM pg_get_wal_summarizer_state()") eq 't' }), 'the next one goes on with what is there');
+		$aio->alter_system(summarize_wal => 'off', wal_keep_size => 'DEFAULT');
+		$aio->gives_soon($summarizers, 0, 'and ends');
+	});
+
+	# more than a buffer of pg_basebackup's connection
+	$aio->scenario('a long map of tablespaces', sub {
+		my $where = PostgreSQL::Test::Utils::tempdir_short();
+		my @elsewhere = map { "$where/$_\\" . 'x' x 20 . "\n" x 40 } 1 .. 250;
+		for (@elsewhere) { mkdir $_ or die "mkdir: $!" }
+		$aio->sql("CREATE TABLESPACE t$_ LOCATION '$elsewhere[$_ - 1]'") for 1 .. @elsewhere;
+		my %names = map { split /\|/ } split /\n/, $aio->sql(q{SELECT oid, spcname FROM pg_tablespace WHERE spcname ~ '^t\d'});
+		my $archive = $aio->node->basedir . '/archives';
+		is(join('', backup($aio, $archive, '-F', 'tar')), 1, 'a backup');
+		my $map = `tar -xOf '$archive/base.tar' tablespace_map`;
+		my %found = map { my ($oid, $path) = /^(\d+) (.*)\z/s; ($names{$oid} // $oid => $path =~ s/\\(.)/$1/gsr) } split /(?<!\\)\n/, $map;
+		is(join('', map { "$_ $found{$_};" } sort keys %found), join('', map { "t$_ $elsewhere[$_ - 1];" } sort { "t$a" cmp "t$b" } 1 .. @elsewhere), 'the map has them all');
+		cmp_ok(length $map, '>', 32768, 'it is long');
+		$aio->sql("DROP TABLESPACE t$_") for 1 .. @elsewhere;
+		remove_tree($archive, $where);
+	}, skip => only_long());
 
 	$aio->scenario('a session that ends during its backup', with('', 20, changes => 1, sub ($t) {
 		$aio->alter_system(full_page_writes => 'off');

@@ -1,8 +1,6 @@
 # Where the WAL ends after a crash: a record that is not whole, in its own segment or in one that is gone, and what
 # follows it; records of blocks that their files have lost.
 use TestAio;
-use POSIX ':sys_wait_h';
-use PostgreSQL::Test::Utils qw(slurp_file);
 
 # The end of the WAL, as a position, a file and an offset in it.
 sub end_of_wal ($server)
@@ -80,16 +78,6 @@ with_each_io_method('worker', sub {
 		$aio->gives("SELECT record_type, start_lsn - '$next' FROM pg_get_wal_records_info('$next', pg_current_wal_flush_lsn()) LIMIT 1", 'OVERWRITE_CONTRECORD|40', 'it is where the next segment begins') if !$aio->lacks('pg_walinspect');
 	}, dies => 1, skip => $large);
 }, streaming => 1, conf => { autovacuum => 'off', wal_keep_size => '64MB' });
-
-# Starts a server that is to end by itself, with a log of its own.  Returns the log.
-sub ends_at_start ($server)
-{
-	my $log = $server->node->basedir . '/start.log';
-	my $child = start_program($log, 'postgres', '-D', $server->node->data_dir);
-	my $ended;
-	ok($server->poll(sub { $ended ||= waitpid($child, WNOHANG) == $child }), 'the server ends');
-	return slurp_file($log);
-}
 
 for_each_io_method('worker', sub {
 	my $standby = $aio->make_standby;

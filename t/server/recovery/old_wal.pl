@@ -58,7 +58,10 @@ for_each_io_method('worker', sub {
 		$aio->gives("CHECKPOINT; SELECT ($current) - ($first)", 0, 'no WAL is kept');
 		my ($alice) = $aio->sessions('alice');
 		$alice->fails("SELECT pg_replication_slot_advance('s', pg_current_wal_lsn())", '55000', qr/can no longer access replication slot "s"/, 'cannot be used');
-		$aio->sql(q{SELECT pg_drop_replication_slot('s')});
+		# the next one has its place, and nothing else of it
+		$aio->sql(q{SELECT pg_drop_replication_slot('s'), pg_create_physical_replication_slot('next')});
+		$aio->gives('SELECT xmin, catalog_xmin, restart_lsn, confirmed_flush_lsn, wal_status, conflicting, invalidation_reason FROM pg_replication_slots', '||||||', 'a new one');
+		$aio->sql(q{SELECT pg_drop_replication_slot('next')});
 	}, skip => $large);
 
 	$aio->scenario('checkpoints that are too frequent', sub {

@@ -1,5 +1,6 @@
 # The two processes that stream WAL: what each does if the other one stands still, and the slot between them.
 use TestAio;
+use PostgreSQL::Test::Utils qw(append_to_file slurp_file);
 
 for_each_io_method('worker', sub {
 	my $standby = $aio->make_standby;
@@ -53,4 +54,32 @@ for_each_io_method('worker', sub {
 		$aio->sql(q{SELECT pg_drop_replication_slot('kept')});
 		$standby->end_scenario(log => qr/walreceiver FATAL:  (?:could not start WAL streaming|terminating walreceiver)/);
 	}, log => qr/walsender \S+ ERROR:  replication slot "kept" does not exist/);
+	# what an old primary has written after the promotion is not of the new timeline
+	$aio->scenario('promotion of a standby that is paused', sub {
+		my $go = $aio->node->basedir . '/go';
+		$standby->alter_system(recovery_end_command => "'while test ! -e \"$go\"; do sleep 0.05; done'");
+		$standby->sql('SELECT pg_wal_replay_pause()');
+		$standby->gives_soon('SELECT pg_get_wal_replay_pause_state()', 'paused', 'replay pauses');
+		$standby->sql('SELECT pg_promote(wait => false)');
+		$standby->gives_soon('SELECT pg_get_wal_replay_pause_state()', 'not paused', 'the promotion ends the pause');
+		$standby->gives('SELECT pg_is_in_recovery()', 't', 'before recovery ends');
+		append_to_file($go, '');
+		$standby->gives_soon('SELECT pg_is_in_recovery(), timeline_id FROM pg_control_checkpoint()', 'f|2', 'which it does');
+		$standby->end_scenario;
+		my ($directory, $history) = ($aio->node->data_dir, $standby->node->data_dir . '/pg_wal/00000002.history');
+		my ($fork) = slurp_file($history) =~ /^1\t(\S+)\t/;
+		my $bob = $aio->session('bob');
+		$bob->sql("SELECT pg_backup_start('after the promotion', fast => true)");
+		my ($at, $label) = map { $bob->sql("SELECT $_") } 'checkpoint_lsn FROM pg_control_checkpoint()', 'labelfile FROM pg_backup_stop(wait_for_archive => false)';
+		$aio->end_session($bob);
+		$aio->sql('CHECKPOINT');
+		while_stopped($aio, sub {
+			append_to_file("$directory/backup_label", "$label\n");
+			append_to_file("$directory/recovery.signal", '');
+			link $history, "$directory/pg_wal/00000002.history" or die "link: $!";
+			my $log = ends_at_start($aio, '-c', 'restore_command=false', '-c', 'recovery_target_timeline=2');
+			like($log, qr/FATAL:  requested timeline 2 is not a child of this server's history\n.*DETAIL:  Latest checkpoint (?:in file "backup_label" )?is at \Q$at\E on timeline 1, but in the history of the requested timeline, the server forked off from that timeline at \Q$fork\E\./, 'the old primary cannot go over');
+			unlink map { "$directory/$_" } qw(backup_label recovery.signal pg_wal/00000002.history);
+		});
+	});
 }, streaming => 1, conf => { autovacuum => 'off' });

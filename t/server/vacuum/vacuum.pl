@@ -391,11 +391,22 @@ with_each_io_method('sync; long: all', sub {
 
 	# statistics of dropped partitions go
 	$aio->scenario('ANALYZE of a table whose last partition has gone', with('alice', sub ($alice) {
-		$alice->sql($_) for 'CREATE TABLE scenario.p (n int) PARTITION BY RANGE (n)', 'CREATE TABLE scenario.p1 PARTITION OF scenario.p FOR VALUES FROM (0) TO (100)', 'INSERT INTO scenario.p SELECT generate_series(0, 9)', 'ANALYZE scenario.p';
-		my $known = "SELECT reltuples, relhassubclass FROM pg_class WHERE oid = 'scenario.p'::regclass";
-		$alice->gives($known, '10|t', 'rows of the partition');
+		$alice->sql($_) for 'CREATE TABLE scenario.p (n int) PARTITION BY RANGE (n)', 'CREATE TABLE scenario.p1 PARTITION OF scenario.p FOR VALUES FROM (0) TO (100)', 'CREATE INDEX ON scenario.p (n)', 'INSERT INTO scenario.p SELECT generate_series(0, 9)', 'ANALYZE scenario.p';
+		my $known = "SELECT reltuples, relhassubclass, relhasindex FROM pg_class WHERE oid = 'scenario.p'::regclass";
+		$alice->gives($known, '10|t|t', 'rows of the partition');
 		$alice->sql($_) for 'DROP TABLE scenario.p1', 'ANALYZE scenario.p';
-		$alice->gives($known, '0|f', 'and afterwards');
+		$alice->gives($known, '0|f|t', 'and afterwards');
+	}));
+
+	# whose rows go when VACUUM's own transactions commit
+	$aio->scenario('a table ON COMMIT DELETE ROWS', with('alice', sub ($alice) {
+		$alice->note_temporary_tables;
+		$alice->sql('CREATE TEMP TABLE t (n int PRIMARY KEY, body text) ON COMMIT DELETE ROWS');
+		for my $command ('VACUUM t', 'VACUUM (ANALYZE) t', 'VACUUM (ANALYZE)', 'ANALYZE t', 'VACUUM (FULL, ANALYZE) t')
+		{
+			$alice->sql("$command; BEGIN; INSERT INTO t SELECT generate_series(1, 100)");
+			$alice->gives('SELECT count(*) FROM t; COMMIT; SELECT count(*), pg_relation_size(\'t\') FROM t', "100\n0|0", $command);
+		}
 	}));
 
 	# unless it prevents wraparound
