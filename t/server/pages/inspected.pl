@@ -135,6 +135,12 @@ END
 			$alice->sql('ROLLBACK');
 		}
 	}));
+	$aio->scenario('pages of a GiST index that are deleted', with('alice', sub ($alice) {
+		$alice->sql('CREATE TABLE scenario.t (p point) WITH (autovacuum_enabled = off); CREATE INDEX gist ON scenario.t USING gist (p); INSERT INTO scenario.t SELECT point(i, i) FROM generate_series(1, 2000) i');
+		$alice->sql($_) for 'DELETE FROM scenario.t', 'VACUUM scenario.t', 'VACUUM scenario.t';
+		$alice->gives("SELECT count(*) > 5, sum((SELECT count(*) FROM gist_page_items_bytea(p))), sum((SELECT count(*) FROM gist_page_items(p, 'scenario.gist'))) FROM generate_series(1, pg_relation_size('scenario.gist') / 8192 - 1) n, get_raw_page('scenario.gist', n) p, gist_page_opaque_info(p) WHERE 'deleted' = ANY (flags)", 't|0|0', 'have no items');
+	}));
+
 	$aio->scenario('what pgstattuple and pgstatindex do not know', with('alice', sub ($alice) {
 		$alice->sql('CREATE TABLE scenario.t (n int, p point, a int[])');
 		$alice->sql("CREATE INDEX $_ ON scenario.t USING $_ ($columns{$_})") for sort keys %columns;

@@ -32,7 +32,7 @@ sub write_targets ($aio)
 		[ 'before a position', 0, "recovery_target_lsn = '$lsn'$before", 15, qr/before WAL location \(LSN\) "\Q$lsn\E"/ ],
 		[ 'after a position', 1, "recovery_target_lsn = '$lsn'$after", 31, qr/after WAL location \(LSN\) "\Q$lsn\E"/ ],
 		[ 'after a transaction that aborts', 0, "recovery_target_xid = $xids[5]$after", 31, qr/after abort of transaction $xids[5], time 2/ ],
-		[ 'one that does not come', 0, 'recovery_target_name = c', undef, qr/FATAL:  recovery ended before configured recovery target was reached/ ],
+		[ 'one that does not come', 1, 'recovery_target_name = c', undef, qr/FATAL:  recovery ended before configured recovery target was reached/ ],
 		[ 'a shutdown', 1, "recovery_target_name = b\nrecovery_target_action = shutdown", undef, qr/at restore point "b", time 2(?:.*\n)*?.*postmaster LOG:  shutdown at recovery target/ ],
 		[ 'the same after a shutdown', 1, 'recovery_target_name = b', 95, qr/at restore point "b", time 2/ ],
 		[ 'before a prepared transaction aborts', 1, "recovery_target_xid = $xids[8]$before", 223, qr/before abort of transaction $xids[8], time 2/ ],

@@ -123,6 +123,25 @@ for_each_io_method('worker', sub {
 		$aio->gives_soon($summarizers, 0, 'and ends');
 	});
 
+	# the header has the numbers of the blocks, and whole blocks if there are any
+	$aio->scenario('sizes of incremental files', with('', [ t => 2300, changes => 1 ], sub ($t) {
+		my ($file, $base) = ($aio->sql("SELECT pg_relation_filepath('$t')") =~ s{(\d+)$}{INCREMENTAL.$1}r, $aio->node->basedir);
+		$aio->alter_system(summarize_wal => 'on');
+		is(join('', backup($aio, "$base/full")), 1, 'a full backup');
+		for my $case ([ 0, 0 ], [ 1, 2 ], [ 2045, 2046 ], [ 2046, 2048 ])
+		{
+			my ($changed, $blocks) = @$case;
+			$aio->sql("DELETE FROM $t WHERE blk < $changed; VACUUM $t");
+			is(join('', backup($aio, "$base/changes", "--incremental=$base/full/backup_manifest")), 1, "an incremental one: $changed blocks");
+			is(-s "$base/changes/$file", $blocks * 8192 || 12, 'the size of a file');
+			remove_tree("$base/changes");
+		}
+		remove_tree("$base/full");
+		my $said = '';
+		IPC::Run::run([ 'psql', '-XAtd', "dbname=postgres replication=database host=${\$aio->node->host} port=${\$aio->node->port}", '-c', "SELECT pg_backup_start('b', fast => true) > '0/0'", '-c', 'BASE_BACKUP (TARGET \'blackhole\')' ], '>&', \$said);
+		like($said, qr/^t\n.*ERROR:  a backup is already in progress in this session/s, 'none during another one of the session');
+	}), log => qr/walsender \S+ (?:ERROR:  a backup is already in progress|WARNING:  aborting backup)/);
+
 	# more than a buffer of pg_basebackup's connection
 	$aio->scenario('a long map of tablespaces', sub {
 		my $where = PostgreSQL::Test::Utils::tempdir_short();
@@ -205,6 +224,7 @@ for_each_io_method('worker', sub {
 				is(join('', backup($aio, "$base/archived", '-F', 'tar')), 1, 'a backup in archives');
 				mkdir $_, 0700 or die "mkdir: $!" for $directory, $elsewhere{archived};
 				system('sh', '-c', 'cd "$0" && tar -xf "$1"', $_->[1], "$base/archived/$_->[0].tar") == 0 or die 'tar' for [ 'base', $directory ], [ $tablespace, $elsewhere{archived} ];
+				is((grep { substr(slurp_file($_), -1024) ne "\0" x 1024 } glob "$base/archived/*.tar"), 0, 'each archive has an end');
 				my $map = slurp_file("$directory/tablespace_map");
 				my $escaped = sub ($path) { return $path =~ s{([\\\n])}{\\$1}gr };
 				is($map, "$tablespace ${\$escaped->($elsewhere{primary})}\n", 'its map of tablespaces');

@@ -64,6 +64,22 @@ for_each_io_method('worker', sub {
 		$aio->sql(q{SELECT pg_drop_replication_slot('next')});
 	}, skip => $large);
 
+	$aio->scenario('a slot that is advanced', sub {
+		my $restart = 'SELECT restart_lsn FROM pg_replication_slots';
+		$aio->sql(q{SELECT pg_create_physical_replication_slot('s', true)});
+		my $kept = $aio->sql($current);
+		write_segments($aio, 3);
+		$aio->gives("CHECKPOINT; $first", $kept, 'all is kept');
+		my ($alice) = $aio->sessions('alice');
+		$alice->fails(q{SELECT pg_replication_slot_advance('s', '0/1')}, '55000', qr/cannot advance replication slot to \S+, minimum is \S+/, 'not back');
+		my $to = $aio->sql(q{SELECT end_lsn FROM pg_replication_slot_advance('s', pg_current_wal_lsn())});
+		$aio->gives($restart, $to, 'it is where it should be');
+		ok($aio->poll(sub { $aio->sql("CHECKPOINT; SELECT ($current) - ($first) <= 1") eq 't' }), 'the WAL goes');
+		$aio->recovers;
+		$aio->gives($restart, $to, 'a crash does not take it back');
+		$aio->sql(q{SELECT pg_drop_replication_slot('s')});
+	}, dies => 1);
+
 	$aio->scenario('checkpoints that are too frequent', sub {
 		my $counts = 'SELECT num_requested, num_timed, num_done FROM pg_stat_checkpointer';
 		# the last checkpoint may not be counted yet

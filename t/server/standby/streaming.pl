@@ -46,6 +46,20 @@ for_each_io_method('worker', sub {
 		$goes_on->('the standby follows');
 		my $restart = q{SELECT restart_lsn >= pg_current_wal_lsn() FROM pg_replication_slots};
 		$aio->gives_soon($restart, 't', 'the slot follows, too');
+		# what a standby wants kept, until it says otherwise, after a restart, too
+		my $xmin = 'SELECT xmin IS NOT NULL FROM pg_replication_slots';
+		$standby->alter_system(hot_standby_feedback => 'on');
+		$aio->gives_soon($xmin, 't', 'feedback');
+		$standby->alter_system(hot_standby_feedback => 'off');
+		$aio->gives_soon($xmin, 'f', 'none');
+		$standby->alter_system(hot_standby_feedback => 'on');
+		$aio->gives_soon($xmin, 't', 'feedback');
+		while_stopped($standby, sub {
+			$aio->gives_soon($slots, 'kept|physical|f|f|f|reserved', 'the standby is away');
+			$aio->gives($xmin, 't', 'and its rows are kept');
+			$standby->node->append_conf('postgresql.auto.conf', 'hot_standby_feedback = off');
+		});
+		$aio->gives_soon($xmin, 'f', 'until it comes back without feedback');
 		$standby->alter_system(primary_slot_name => 'DEFAULT');
 		$aio->gives_soon($slots, 'kept|physical|f|f|f|reserved', 'nobody has it any more');
 		$aio->gives('SELECT inactive_since BETWEEN now() - interval \'1 hour\' AND clock_timestamp() FROM pg_replication_slots', 't', 'since when');
