@@ -98,6 +98,16 @@ with_each_io_method('sync; long: all', sub {
 		}
 	}));
 
+	$aio->scenario('the progress of ANALYZE with a partition after another one', with('alice', sub ($alice) {
+		$alice->sql('CREATE TABLE scenario.p (n int, body text STORAGE PLAIN) PARTITION BY RANGE (n)');
+		$alice->sql("CREATE TABLE scenario.p$_->[0] PARTITION OF scenario.p FOR VALUES FROM ($_->[0]) TO (${\($_->[0] + 1)}) WITH (autovacuum_enabled = off); INSERT INTO scenario.p SELECT $_->[0], repeat('x', 7000) FROM generate_series(1, $_->[1])") for [ 1, 10 ], [ 2, 15 ];
+		$aio->evict('scenario.p2');
+		$aio->read_at_completion_wait($alice, 'ANALYZE scenario.p', relation => 'scenario.p2', pid => $alice->pid);
+		$aio->gives("SELECT phase, child_tables_total, child_tables_done, current_child_table_relid::regclass, sample_blks_total, sample_blks_scanned FROM pg_stat_progress_analyze WHERE pid = ${\$alice->pid}", 'acquiring inherited sample rows|2|1|scenario.p2|15|0', 'at the first block of the second');
+		$aio->completion_continue;
+		$alice->ends('ANALYZE');
+	}), skip => $aio->no_faults);
+
 	# VACUUM makes a page dirty by its hint bits, unless a reader has set them
 	$aio->scenario('pages made dirty, hint bits: %s', with('alice', $pages, changes => 1, sub ($alice, $t, $reader) {
 		$alice->sql('SET vacuum_cost_delay = 1; SET track_cost_delay_timing = on; SET vacuum_cost_page_hit = 0; SET vacuum_cost_page_miss = 0; SET vacuum_cost_page_dirty = 1');
