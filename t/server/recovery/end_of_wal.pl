@@ -26,7 +26,7 @@ with_each_io_method('worker', sub {
 	my %damages = (
 		'of which some bytes are others' => [ sub ($offset) { ($offset + 30, 'other bytes') }, qr/incorrect resource manager data checksum in record/ ],
 		'of zeros' => [ sub ($offset) { ($offset, "\0" x (8192 - $offset % 8192)) }, qr/invalid record length at \S+ expected at least 24, got 0/ ],
-		'that follows another one' => [ sub ($offset) { ($offset + 8, pack 'Q', 24) }, qr/record with incorrect prev-link 0\/18/ ],
+		'that follows another one' => [ sub ($offset) { ($offset + 8, pack 'Q', 24) }, qr/record with incorrect prev-link 0\/0*18 / ],
 		'of an unknown kind' => [ sub ($offset) { ($offset + 17, chr 99) }, qr/invalid resource manager ID 99/ ]);
 	$aio->scenario('a record %s', sub ($, $how) {
 		my ($where, $says) = @{ $damages{$how} };
