@@ -54,6 +54,7 @@ sub ends_at_start ($aio, @arguments)
 	my $child = start_program($log, 'postgres', '-D', $aio->node->data_dir, @arguments);
 	my $ended;
 	ok($aio->poll(sub { $ended ||= waitpid($child, POSIX::WNOHANG) == $child }), 'the server ends');
+	kill('INT', $child) && waitpid $child, 0 if !$ended;
 	return slurp_file($log);
 }
 

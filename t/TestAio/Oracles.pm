@@ -222,6 +222,9 @@ sub kill_process ($self, $pid)
 sub check_log ($self, $expected = undef)
 {
 	my @expected = (ref $expected eq 'ARRAY' ? @$expected : $expected // (), @{ delete $self->{killed} // [] }, $self->{replicates} || $self->standbys ? $replication_ends : ());
+	# of a worker that fails the postmaster tells later
+	my $untold = sub ($log) { return grep { $log !~ /background worker "parallel worker" \(PID $_\) exited/ } $log =~ /\[(\d+)\] parallel worker (?:\S+ )?(?:ERROR|FATAL):/g };
+	$self->poll(sub { !$untold->($self->log_text) }, 10);
 	my @alarms;
 	for my $line (split /\n/, $self->log_text)
 	{

@@ -305,24 +305,28 @@ sub start_with_sessions ($self) { return $self->launch->wait_until_ready->wait_f
 # Starts the server after stop(), and waits until it is ready.
 sub start_again ($self)
 {
-	my $size = $self->log_size;
+	my ($size, $was_clean) = ($self->log_size, $self->{was_clean});
 	$self->launch->wait_until_ready;
-	unlike($self->log_text($size), qr/was not properly shut down/, 'there was nothing to recover') if delete $self->{was_clean};
+	unlike($self->log_text($size), qr/was not properly shut down/, 'there was nothing to recover') if $was_clean && !-e $self->node->data_dir . '/standby.signal';
 	$self->observe;
 	$self->note_abilities;
 	$self->note_state;
 	return;
 }
 
-# Test: the server recovers from an immediate shutdown.  The scenario says "dies".
-sub recovers ($self)
+# Test: the server recovers from an immediate shutdown, after which a function may change files.  The scenario says
+# "dies".  Returns what the server logs.
+sub recovers ($self, $function = sub { })
 {
 	my $size = $self->log_size;
 	ok($self->stop_with_sessions('QUIT'), 'an immediate shutdown');
+	$function->();
 	$self->start_with_sessions;
+	my $log = $self->log_text($size);
 	# before its end it is not
-	unlike($self->log_text($size), qr/consistent recovery state/, 'crash recovery does not say that it is consistent');
-	return like($self->log_text($size), qr/redo done at/, 'the server has recovered');
+	unlike($log, qr/consistent recovery state/, 'crash recovery does not say that it is consistent');
+	like($log, qr/redo done at/, 'the server has recovered');
+	return $log;
 }
 
 # Closes all sessions, the observer too.  Waits until all clients have gone, those that are
@@ -352,12 +356,16 @@ sub begin_stop ($self)
 # Waits until the server has stopped.  Returns true if it was a clean shutdown.
 sub end_stop ($self)
 {
+	$self->{was_clean} = 0;
 	$self->poll(sub { !-e $self->_pid_file }) or return 0;
 	$self->{node}->_update_pid(0);
 	return 0 if !$self->{stopping};
 	# the last line of its log, which may be from before if the server was about to end
 	my $is_logged = sub { $self->log_text($self->{stop_began}) =~ /database system is shut down/ };
-	return $self->{was_clean} = $self->poll(sub { $is_logged->() || $self->{ended} && $self->_has_ended(0) }) && $is_logged->();
+	my $has_stopped = $self->poll(sub { $is_logged->() || $self->{ended} && $self->_has_ended(0) }) && $is_logged->();
+	# an immediate shutdown logs the same line
+	$self->{was_clean} = $has_stopped && $self->log_text($self->{stop_began}) !~ /received immediate shutdown request/;
+	return $has_stopped;
 }
 
 # Asks for a smart shutdown, calls a function while sessions are at work, closes them and

@@ -11,7 +11,8 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $node = PostgreSQL::Test::Cluster->new('main');
-$node->init;
+# with wal_level = minimal, u would have no WAL
+$node->init(allows_streaming => 1);
 $node->append_conf('postgresql.conf',
 	"full_page_writes = off\nautovacuum = off\nwal_writer_delay = 10s");
 $node->start;

@@ -116,6 +116,7 @@ for_each_io_method('worker', sub {
 			$standby->sql('CHECKPOINT; SELECT min(name) = (SELECT redo_wal_file FROM pg_control_checkpoint()) FROM pg_ls_waldir() WHERE length(name) = 24') eq 't';
 		}), 'a restartpoint removes all WAL before it') || diag($standby->sql('SELECT * FROM pg_ls_waldir()'));
 		$standby->gives('SELECT count(*) FROM pg_ls_archive_statusdir() WHERE name LIKE \'%.ready\'', 0, 'nothing waits to be archived');
+		$standby->alter_system(wal_keep_size => 'DEFAULT');
 		$standby->alter_system(archive_cleanup_command => "''");
 		$standby->check_log(qr/checkpointer WARNING:  archive_cleanup_command/);
 	});

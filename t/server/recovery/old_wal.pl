@@ -58,7 +58,7 @@ for_each_io_method('worker', sub {
 		$aio->gives("CHECKPOINT; SELECT ($current) - ($first)", 0, 'no WAL is kept');
 		my ($alice) = $aio->sessions('alice');
 		$alice->fails("SELECT pg_replication_slot_advance('s', pg_current_wal_lsn())", '55000', qr/can no longer access replication slot "s"/, 'cannot be used');
-		# the next one has its place, and nothing else of it
+		# another slot takes its place in shared memory
 		$aio->sql(q{SELECT pg_drop_replication_slot('s'), pg_create_physical_replication_slot('next')});
 		$aio->gives('SELECT xmin, catalog_xmin, restart_lsn, confirmed_flush_lsn, wal_status, conflicting, invalidation_reason FROM pg_replication_slots', '||||||', 'a new one');
 		$aio->sql(q{SELECT pg_drop_replication_slot('next')});
@@ -66,8 +66,8 @@ for_each_io_method('worker', sub {
 
 	$aio->scenario('a slot that is advanced', sub {
 		my $restart = 'SELECT restart_lsn FROM pg_replication_slots';
-		$aio->sql(q{SELECT pg_create_physical_replication_slot('s', true)});
-		my $kept = $aio->sql($current);
+		$aio->sql(q{CHECKPOINT; SELECT pg_create_physical_replication_slot('s', true)});
+		my $kept = $aio->sql("SELECT segment_number FROM pg_split_walfile_name(pg_walfile_name(($restart)))");
 		write_segments($aio, 3);
 		$aio->gives("CHECKPOINT; $first", $kept, 'all is kept');
 		my ($alice) = $aio->sessions('alice');
@@ -76,9 +76,9 @@ for_each_io_method('worker', sub {
 		$aio->gives($restart, $to, 'it is where it should be');
 		ok($aio->poll(sub { $aio->sql("CHECKPOINT; SELECT ($current) - ($first) <= 1") eq 't' }), 'the WAL goes');
 		$aio->recovers;
-		$aio->gives($restart, $to, 'a crash does not take it back');
+		$aio->gives($restart, $to, 'a crash after a checkpoint does not take it back');
 		$aio->sql(q{SELECT pg_drop_replication_slot('s')});
-	}, dies => 1);
+	}, dies => 1, skip => $large);
 
 	$aio->scenario('checkpoints that are too frequent', sub {
 		my $counts = 'SELECT num_requested, num_timed, num_done FROM pg_stat_checkpointer';

@@ -31,7 +31,6 @@ for_each_io_method('worker', sub {
 		$standby->sql("SELECT evict_rel('$t')");
 		my ($stop, @label) = split /\n/, $bob->sql("SELECT lsn || E'\\n' || labelfile FROM pg_backup_stop()");
 		is($stop, $standby->sql('SELECT min_recovery_end_lsn FROM pg_control_recovery()'), 'it ends where the standby is consistent');
-		cmp_ok($standby->sql("SELECT '$stop'::pg_lsn - '$start'"), '>', 0, 'later');
 		is(join(', ', grep { !/^START/ } @label), 'CHECKPOINT LOCATION: ' . $standby->sql('SELECT checkpoint_lsn FROM pg_control_checkpoint()') . ', BACKUP METHOD: streamed, BACKUP FROM: standby, LABEL: of a standby', 'the label');
 		$standby->end_session($bob);
 		$standby->end_scenario;
@@ -43,7 +42,7 @@ for_each_io_method('worker', sub {
 		my @from = ('pg_basebackup', '-h', $standby->node->host, '-p', $standby->node->port, '-X', 'fetch', '-c', 'fast', '--no-sync', '-D');
 		runs('a full backup', @from, "$base/full");
 		$aio->sql($_) for "DELETE FROM $t WHERE blk IN (3, 7, 50)", "CALL add_pages('$t', 100, 109)", 'CREATE TABLE scenario.new AS SELECT 1 AS n';
-		# one begins where the last restartpoint does
+		# a backup begins where the last restartpoint does
 		$restartpoint->();
 		$aio->sql("DELETE FROM $t WHERE blk = 60");
 		$aio->replayed_by($standby);
@@ -57,6 +56,7 @@ for_each_io_method('worker', sub {
 			unlink $node->data_dir . '/standby.signal' or die "standby.signal: $!";
 			$node->append_conf('postgresql.conf', "port = ${\$node->port}\nprimary_conninfo = ''");
 		});
+		$_->alter_system(summarize_wal => 'DEFAULT') for $aio, $standby;
 		$made->gives("SELECT pg_is_in_recovery()", 'f', 'a server of its own');
 		$made->gives($contents, $aio->sql($contents), 'the rows');
 		ok($made->stop, 'stops');
@@ -73,7 +73,7 @@ for_each_io_method('worker', sub {
 		}
 		# pages of a copy may be torn, which only images mend
 		my $set = sub ($images) {
-			$aio->sql("ALTER SYSTEM SET full_page_writes = $images; SELECT pg_reload_conf()");
+			$aio->alter_system(full_page_writes => $images);
 			ok($aio->poll(sub { $aio->sql('CHECKPOINT'); $aio->sql("SELECT full_page_writes = '$images' FROM pg_control_checkpoint()") eq 't' }), "full_page_writes is $images");
 			$aio->replayed_by($standby);
 		};
@@ -86,7 +86,7 @@ for_each_io_method('worker', sub {
 		$bob->fails('SELECT pg_backup_stop()', '55000', qr/WAL generated with "full_page_writes=off" was replayed during online backup/, 'nor one during which there were none');
 		$bob->sql("SELECT pg_backup_start('b')");
 		$standby->sql('SELECT pg_promote()');
-		$bob->fails('SELECT pg_backup_stop()', '55000', qr/the standby was promoted during online backup/, 'nor one that a promotion overtakes');
+		$bob->fails('SELECT pg_backup_stop()', '55000', qr/the standby was promoted during online backup/, 'nor one during which the standby is promoted');
 		$standby->end_session($bob);
 		$standby->end_scenario(log => [qr/bob WARNING:  aborting backup/]);
 	});

@@ -98,7 +98,7 @@ with_each_io_method('sync; long: all', sub {
 		}
 	}));
 
-	$aio->scenario('the progress of ANALYZE with a partition after another one', with('alice', sub ($alice) {
+	$aio->scenario('the progress of ANALYZE at its second partition', with('alice', sub ($alice) {
 		$alice->sql('CREATE TABLE scenario.p (n int, body text STORAGE PLAIN) PARTITION BY RANGE (n)');
 		$alice->sql("CREATE TABLE scenario.p$_->[0] PARTITION OF scenario.p FOR VALUES FROM ($_->[0]) TO (${\($_->[0] + 1)}) WITH (autovacuum_enabled = off); INSERT INTO scenario.p SELECT $_->[0], repeat('x', 7000) FROM generate_series(1, $_->[1])") for [ 1, 10 ], [ 2, 15 ];
 		$aio->evict('scenario.p2');

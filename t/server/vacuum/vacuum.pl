@@ -404,7 +404,7 @@ with_each_io_method('sync; long: all', sub {
 		$alice->sql('CREATE TEMP TABLE t (n int PRIMARY KEY, body text) ON COMMIT DELETE ROWS');
 		for my $command ('VACUUM t', 'VACUUM (ANALYZE) t', 'VACUUM (ANALYZE)', 'ANALYZE t', 'VACUUM (FULL, ANALYZE) t')
 		{
-			# ANALYZE notes that there is none
+			# ANALYZE notes in pg_class that the last child has gone
 			$alice->sql('CREATE TEMP TABLE child () INHERITS (t); DROP TABLE child');
 			$alice->sql($command);
 			$alice->sql("BEGIN; INSERT INTO t SELECT generate_series(1, 100)");
