@@ -184,33 +184,6 @@ with_each_io_method('io_uring; long: all', sub {
 		$standby->gives($locks, 0, 'and end with the transaction');
 	});
 
-	# for a row of a subtransaction that is not in the snapshot, pg_subtrans is asked, until all of these have ended
-	$aio->scenario('more subtransactions than a snapshot knows', sub {
-		my ($alice, $bob) = $aio->sessions(qw(alice bob));
-		$alice->sql('CREATE TABLE scenario.n (n int)');
-		my $in = sub ($n) { return "DO \$\$ BEGIN FOR i IN 1 .. $n LOOP BEGIN INSERT INTO scenario.n VALUES (i); EXCEPTION WHEN division_by_zero THEN NULL; END; END LOOP; END \$\$" };
-		$alice->sql("BEGIN; ${\$in->(100)}");
-		$bob->sql("BEGIN; ${\$in->(10)}");
-		my $snapshot = sub {
-			# they are older than a transaction that has ended
-			$aio->sql('CREATE TABLE scenario.x (); DROP TABLE scenario.x; SELECT pg_log_standby_snapshot()');
-			$aio->replayed_by($standby);
-		};
-		my $lookups = sub {
-			my $sum = q{SELECT pg_stat_force_next_flush(); SELECT pg_stat_clear_snapshot(); SELECT sum(blks_hit + blks_read) FROM pg_stat_slru WHERE name = 'subtransaction'};
-			my $before = $standby->sql($sum) =~ s/.*\n//sr;
-			$standby->gives('SELECT count(*) FROM scenario.n', shift, 'the rows');
-			return ($standby->sql($sum) =~ s/.*\n//sr) - $before;
-		};
-		$snapshot->();
-		cmp_ok($lookups->(0), '>=', 110, 'lookups, one or more for each row');
-		$alice->sql('COMMIT');
-		$bob->sql('COMMIT; BEGIN; SELECT pg_current_xact_id(); INSERT INTO scenario.n VALUES (1)');
-		$snapshot->();
-		cmp_ok($lookups->(110), '<', 110, 'none afterwards');
-		$bob->sql('ROLLBACK');
-	});
-
 	$aio->scenario('an unlogged table', sub {
 		my $no_amcheck = $aio->lacks('amcheck');
 		$aio->sql('CREATE UNLOGGED TABLE scenario.u AS SELECT 1 AS n; CREATE INDEX u_n ON scenario.u (n); CREATE UNLOGGED SEQUENCE scenario.s');
