@@ -175,7 +175,7 @@ sub make_from_backup ($self, $name, $make)
 	return $made;
 }
 
-# Returns the servers that were made from this one.  A server comes after those that were made from it.
+# Returns the servers that were made from this one, and from those, in the order in which to stop them.
 sub standbys { return map { ($_->standbys, $_) } @{ $_[0]->{standbys} // [] } }
 
 # Waits until a standby has replayed all WAL.  VACUUM may end before its WAL is written, so this sub writes some more.

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, PostgreSQL Global Development Group
 
-# Crash recovery tells of records whose blocks the files have lost, and not of
-# those that a rollback has removed.
+# Crash recovery reports WAL records of blocks that do not exist, unless a
+# rollback has removed their file.
 
 use strict;
 use warnings FATAL => 'all';

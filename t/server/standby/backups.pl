@@ -7,7 +7,7 @@ use IPC::Run;
 sub runs ($name, @command)
 {
 	my $said = '';
-	my $done = IPC::Run::run(\@command, '>&', \$said);
+	my $done = IPC::Run::run(\@command, '>&', \$said, IPC::Run::timeout($PostgreSQL::Test::Utils::timeout_default));
 	return is(($done ? '' : 'failed: ') . $said, '', $name);
 }
 
