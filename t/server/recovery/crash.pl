@@ -1,5 +1,8 @@
 # Crashes, and recovery after them.
 use TestAio;
+use Cwd qw(realpath);
+use File::Find qw(find);
+use IPC::Run;
 use POSIX ':sys_wait_h';
 use PostgreSQL::Test::Utils qw(append_to_file slurp_file);
 
@@ -219,6 +222,31 @@ with_each_io_method('sync', sub {
 		$aio->gives('SELECT count(*), sum(n) FROM scenario.i', '2000|2001000', 'the rows in the tablespace');
 		while_stopped($aio, sub { like(`pg_controldata '${\$aio->node->data_dir}'`, qr{^Fake LSN counter for unlogged rels: +0/0*3E8$}m, 'what the LSNs of unlogged indexes begin with') });
 	}, dies => 1, log => qr{startup LOG:  could not open directory "\S+/unreadable"});
+
+	# what was written may not be on disk if the machine has gone down, too; both links lead elsewhere
+	$aio->scenario('what a start after a crash syncs, recovery_init_sync_method = %s', with('', sub ($method) {
+		$aio->make_tablespace;
+		$aio->sql('CREATE TABLE scenario.t TABLESPACE elsewhere AS SELECT generate_series(1, 1000) AS n');
+		my ($base, $data) = map { realpath($aio->node->$_) } qw(basedir data_dir);
+		ok($aio->stop_with_sessions('QUIT'), 'an immediate shutdown');
+		if (!-l "$data/pg_wal")
+		{
+			rename "$data/pg_wal", "$base/wal" or die "pg_wal: $!";
+			symlink "$base/wal", "$data/pg_wal" or die "pg_wal: $!";
+		}
+		my @roots = ($data, map { "$base/$_" } qw(elsewhere wal));
+		my @all;
+		find({ wanted => sub { push @all, $_ if !-l }, no_chdir => 1 }, @roots);
+		my $calls = "$base/strace.start";
+		my $done = IPC::Run::run([ 'strace', '-y', '-o', $calls, '-e', 'trace=fsync,syncfs', 'postgres', '--single', '-D', $data, '-c', "recovery_init_sync_method=$method", 'postgres' ], '<', \'', '>&', \my $said, IPC::Run::timeout($aio->timeout));
+		ok($done, 'a single-user server recovers') || diag($said);
+		my $list = slurp_file($calls);
+		my %synced = map { my $call = $_; ($call => { map { $_ => 1 } $list =~ /^$call\(\d+<([^>]*)>\) += 0$/mg }) } qw(fsync syncfs);
+		is(join(' ', grep { !$synced{fsync}{$_} } @all), '', 'no file or directory is left out') if $method eq 'fsync';
+		is(join(' ', sort keys %{ $synced{syncfs} }), $method eq 'fsync' ? '' : join(' ', sort @roots), 'file systems');
+		$aio->start_with_sessions;
+		$aio->gives('SELECT count(*), sum(n) FROM scenario.t', '1000|500500', 'the rows');
+	}), each => [qw(fsync syncfs)], dies => 1, skip => no_strace());
 },
 	# with checksums, hints are logged whatever wal_log_hints says
 	no_data_checksums => 1, conf => { wal_level => 'minimal', max_wal_senders => 0, fsync => 'on', wal_log_hints => 'on' });
