@@ -226,7 +226,8 @@ with_each_io_method('sync', sub {
 	# what was written may not be on disk if the machine has gone down, too; both links lead elsewhere
 	$aio->scenario('what a start after a crash syncs, recovery_init_sync_method = %s', with('', sub ($method) {
 		$aio->make_tablespace;
-		$aio->sql('CREATE TABLE scenario.t TABLESPACE elsewhere AS SELECT generate_series(1, 1000) AS n');
+		$aio->sql('CREATE TABLE scenario.t TABLESPACE elsewhere AS SELECT generate_series(1, 1000) AS n; CREATE UNLOGGED TABLE scenario.u AS TABLE scenario.t');
+		my $unlogged = $aio->sql(q{SELECT pg_relation_filepath('scenario.u')});
 		my ($base, $data) = map { realpath($aio->node->$_) } qw(basedir data_dir);
 		ok($aio->stop_with_sessions('QUIT'), 'an immediate shutdown');
 		if (!-l "$data/pg_wal")
@@ -244,8 +245,10 @@ with_each_io_method('sync', sub {
 		my %synced = map { my $call = $_; ($call => { map { $_ => 1 } $list =~ /^$call\(\d+<([^>]*)>\) += 0$/mg }) } qw(fsync syncfs);
 		is(join(' ', grep { !$synced{fsync}{$_} } @all), '', 'no file or directory is left out') if $method eq 'fsync';
 		is(join(' ', sort keys %{ $synced{syncfs} }), $method eq 'fsync' ? '' : join(' ', sort @roots), 'file systems');
+		# copied from its init fork afterwards
+		ok($synced{fsync}{"$data/$unlogged"}, 'the file of an unlogged table');
 		$aio->start_with_sessions;
-		$aio->gives('SELECT count(*), sum(n) FROM scenario.t', '1000|500500', 'the rows');
+		$aio->gives('SELECT count(*), sum(n), (SELECT count(*) FROM scenario.u) FROM scenario.t', '1000|500500|0', 'the rows');
 	}), each => [qw(fsync syncfs)], dies => 1, skip => no_strace());
 },
 	# with checksums, hints are logged whatever wal_log_hints says

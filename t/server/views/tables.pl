@@ -32,6 +32,10 @@ with_each_io_method('io_uring; long: all', sub {
 		is_between($fetched, 331, 600, 'tup_fetched, of the table and of catalogs');
 		$bob->sql("CREATE SEQUENCE q; SELECT nextval('q') FROM generate_series(1, 40); SELECT pg_stat_force_next_flush()");
 		$bob->gives("SELECT blks_read + blks_hit > 1 FROM pg_statio_all_sequences WHERE relname = 'q'", 't', 'blocks of a sequence');
+		# without any others, counts of transactions stay where they are
+		$bob->sql('SELECT count(*) FROM o');
+		is($aio->change_during("SELECT xact_commit, xact_rollback FROM pg_stat_database WHERE datname = 'other'", sub { $bob->sql('SET debug_parallel_query = on; SELECT count(*) FROM o; BEGIN; SELECT count(*) FROM o; ROLLBACK') }, $bob),
+			'3/1', 'transactions: two and the flush, and one that is rolled back; parallel workers have none of their own');
 		$bob->sql('SELECT pg_stat_reset()');
 		$aio->gives("SELECT tup_updated, stats_reset > pg_postmaster_start_time() FROM pg_stat_database WHERE datname = 'other'", '0|t', 'a reset, and its time');
 	});

@@ -198,6 +198,17 @@ for_each_io_method('io_uring; long: all', sub {
 		like($aio->log_text($size), qr/checkpoint sync: number=\d+ file=$file /, 'recovery: the file is synced');
 	}, dies => 1);
 
+	# what is still to be done for the files of a database is forgotten when it goes
+	$aio->scenario('DROP DATABASE', with('', [ t => 10, changes => 1 ], [ u => 10 ], sub ($t, $u) {
+		$aio->end_sessions;
+		$aio->sql('CREATE DATABASE gone TEMPLATE postgres');
+		tells_of_syncs($aio);
+		my ($file, $path, $size) = ($aio->file_of($u), $aio->sql("SELECT pg_relation_filepath('$t')"), $aio->log_size);
+		$aio->sql($_) for "UPDATE $t SET gen = 1", "SELECT evict_rel('$t')", "DROP TABLE $u", 'DROP DATABASE gone';
+		like($aio->log_text($size), qr/checkpoint sync: number=\d+ file=$path /, 'not for those of another one, of which one is synced');
+		ok(!-e $file, 'and one removed');
+	}));
+
 	$aio->scenario('CHECKPOINT %s', sub ($, $options, $unlogged) {
 		my ($t, $u) = map { $aio->table(@$_, changes => 1) } [ 't', 5 ], [ 'u', 5, kind => 'UNLOGGED' ];
 		my $dirty = sub { return join ',', map { $aio->sql("SELECT count(*) FROM buffers_in_file(pg_relation_filenode('$_')) WHERE fork = 'main' AND 'DIRTY' = ANY (flags)") } $t, $u };
