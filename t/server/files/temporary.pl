@@ -155,7 +155,7 @@ END
 		my $base = $aio->node->data_dir . '/base';
 		my $database = $aio->sql('SELECT oid FROM pg_database WHERE datname = current_database()');
 		my @removed = (map({ "$database/$_" } qw(t3_99999 t3_99999.1 t3_99999.12 t3_99999_fsm t3_99999_vm.1)), 'pgsql_tmp/pgsql_tmp1.0', 'pgsql_tmp/pgsql_tmp1.0.fileset/i1of2.p0.0');
-		my @kept = map { "$database/$_" } qw(99999 t3_ t3_99999. t3_99999_other t3x_99999 t3_99999.1x);
+		my @kept = map { "$database/$_" } qw(99999 t3_ t3_99999. t3_99999_ t3_99999_other t3x_99999 t3_99999.1x);
 		mkdir "$base/pgsql_tmp$_" for '', '/pgsql_tmp1.0.fileset';
 		while_stopped($aio, sub { PostgreSQL::Test::Utils::append_to_file("$base/$_", 'x') for @removed, @kept });
 		is(join(' ', grep { -e "$base/$_" } @removed, 'pgsql_tmp/pgsql_tmp1.0.fileset'), '', 'removes files of temporary relations, segments and forks, too');
