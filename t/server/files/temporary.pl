@@ -86,6 +86,8 @@ END
 	}), each => [
 		# a file that is made within a block with EXCEPTION belongs to the whole query
 		[ 'rows of a function', "SELECT count(*), sum(rtrim(f, 'x')::int) FROM scenario.f(1000) f", '1000|500500' ],
+		[ 'a sort that is read back and forth', 'BEGIN; DECLARE c SCROLL CURSOR FOR SELECT i FROM scenario.r ORDER BY i % 7, i; MOVE 15000 FROM c; FETCH BACKWARD 1 FROM c; MOVE ABSOLUTE 3 FROM c; FETCH 1 FROM c; MOVE ALL FROM c; FETCH BACKWARD 2 FROM c; COMMIT', "4989\n28\n19998\n19991" ],
+		[ 'sorts that go back to equal keys', 'SET enable_sort = on; SET enable_material = off; SELECT count(*), sum(a.i - b.i) FROM scenario.r a JOIN scenario.r b ON a.i % 1000 = b.i % 1000', '400000|0' ],
 		# each reader has a place of its own
 		[ 'a CTE that is read twice', 'WITH c AS MATERIALIZED (SELECT i FROM scenario.r ORDER BY i) SELECT count(*), sum(a.i) FROM c a JOIN c b USING (i)', '20000|200010000' ],
 		# one reader stands on a row while another one's rows go to a file

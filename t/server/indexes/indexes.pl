@@ -87,7 +87,7 @@ with_each_io_method('sync; long: all', sub {
 	$aio->scenario('indexes that are %s', with('alice', sub ($alice, $built, $workers, $before) {
 		my $t = 'scenario.t';
 		my $rows = sub ($from, $to) { $alice->sql("INSERT INTO $t SELECT i, i % 40, CASE WHEN i % 300 >= CASE WHEN i % 300 < 160 THEN 150 WHEN i % 4 = 0 THEN 250 WHEN i / 3 % 3 = 0 THEN 220 ELSE 150 END THEN i % 11 END, point(i, i), repeat('x', 2600) FROM generate_series($from, $to) i") };
-		$alice->sql("SET synchronize_seqscans = on; SET min_parallel_table_scan_size = 0; SET max_parallel_maintenance_workers = $workers; SET maintenance_work_mem = '128MB'; CREATE TABLE $t (n int, a int, b int, p point, body text STORAGE PLAIN) WITH (autovacuum_enabled = off)");
+		$alice->sql("SET synchronize_seqscans = on; SET min_parallel_table_scan_size = 0; SET max_parallel_maintenance_workers = $workers; SET maintenance_work_mem = '${\($workers ? '128MB' : '64kB')}'; CREATE TABLE $t (n int, a int, b int, p point, body text STORAGE PLAIN) WITH (autovacuum_enabled = off)");
 		$rows->(0, $before - 1);
 		my @queries = map { "SELECT count(*), sum(n) FROM $t WHERE $_" } @conditions;
 		my $join = "SELECT count(*), sum(y.n) FROM $t x LEFT JOIN $t y ON x.a = y.a AND y.a IN (3, 4, 21) WHERE x.n < 100";
