@@ -135,7 +135,7 @@ class Engine:
             # nobody tells make which files include it; ccache knows what is the same
             files |= {str(path.relative_to(self.source)) for path in self.source.glob("src/backend/**/*.c")}
         before = (*([] if self.assertions else ["--without-assertions"]), "--text", str(directory))
-        # a variable that is not assigned is 0, and the compiler does not conclude that it must be assigned
+        # a variable that is not assigned is 0 (points.py keeps the compiler from concluding that it must be assigned)
         servers.variant(self.base, self.directory, "-w -ftrivial-auto-var-init=zero", *sorted(files), before=before)
         stamp.write_text(state)
 

@@ -115,8 +115,8 @@ class Instrumented:
                 text = self.blank[begin:stop]
                 if text.endswith(";") and "#" not in text and STATEMENT.match(text) and not LEFT_ALONE.search(text):
                     number = self.add(begin, "left out", text)
-                    # or the compiler concludes that a variable which has no value otherwise has this one anyway
-                    variable = re.match(r"(\w+) = ", text)
+                    # of a variable that has no other value, the compiler assumes that it has this one
+                    variable = re.match(r"(\w+)(?:\.\w+|\[[^\]]*\])* = ", text)
                     otherwise = f' else {{ __asm__ volatile ("" : "+m" ({variable[1]})); }}' if variable else ""
                     yield begin, stop, f"{{ if (!MUTANT({number})) {{ {text} }}{otherwise} }}"
             position = self.blank.index("\n", stop) + 1

@@ -84,10 +84,10 @@ with_each_io_method('sync; long: all', sub {
 		'brin (n int4_bloom_ops, b int4_bloom_ops) WITH (pages_per_range = 64)', 'brin (b int4_minmax_multi_ops) WITH (pages_per_range = 8)', 'gin ((ARRAY[a, b]))', 'gist (p) INCLUDE (b)', 'spgist (p)');
 	my @conditions = ('n = 5', 'n BETWEEN 900 AND 1100', 'a < 10 AND b = 5', 'a > 30 AND b < 3', 'b IS NULL', 'b IS NULL AND a = 7', 'b IS NOT NULL', 'b = 5', 'b > 6 AND a IN (3, 4, 21)', '-a = -7', 'ARRAY[a, b] @> ARRAY[5]', "p <@ box '((0,0),(300,300))'");
 	my $plans = 'SET enable_bitmapscan = %1$s; SET enable_indexscan = %1$s; SET enable_indexonlyscan = %1$s; SET enable_seqscan = %2$s; SET enable_hashjoin = %2$s; SET enable_nestloop = %2$s; SET enable_sort = %2$s; SET enable_material = %2$s';
-	$aio->scenario('indexes that are %s', with('alice', sub ($alice, $built, $workers, $before) {
+	$aio->scenario('indexes that are %s', with('alice', sub ($alice, $built, $workers, $before, $memory) {
 		my $t = 'scenario.t';
 		my $rows = sub ($from, $to) { $alice->sql("INSERT INTO $t SELECT i, i % 40, CASE WHEN i % 300 >= CASE WHEN i % 300 < 160 THEN 150 WHEN i % 4 = 0 THEN 250 WHEN i / 3 % 3 = 0 THEN 220 ELSE 150 END THEN i % 11 END, point(i, i), repeat('x', 2600) FROM generate_series($from, $to) i") };
-		$alice->sql("SET synchronize_seqscans = on; SET min_parallel_table_scan_size = 0; SET max_parallel_maintenance_workers = $workers; SET maintenance_work_mem = '${\($workers ? '128MB' : '64kB')}'; CREATE TABLE $t (n int, a int, b int, p point, body text STORAGE PLAIN) WITH (autovacuum_enabled = off)");
+		$alice->sql("SET synchronize_seqscans = on; SET min_parallel_table_scan_size = 0; SET max_parallel_maintenance_workers = $workers; SET maintenance_work_mem = '$memory'; CREATE TABLE $t (n int, a int, b int, p point, body text STORAGE PLAIN) WITH (autovacuum_enabled = off)");
 		$rows->(0, $before - 1);
 		my @queries = map { "SELECT count(*), sum(n) FROM $t WHERE $_" } @conditions;
 		my $join = "SELECT count(*), sum(y.n) FROM $t x LEFT JOIN $t y ON x.a = y.a AND y.a IN (3, 4, 21) WHERE x.n < 100";
@@ -112,7 +112,7 @@ with_each_io_method('sync; long: all', sub {
 			}
 			$alice->sql("DROP INDEX scenario.t_i; DELETE FROM $t WHERE n >= $before; VACUUM $t");
 		}
-	}), each => [ [ 'built by one process', 0, 2000 ], [ 'built by workers', 2, 2000 ], [ 'there when rows come', 0, 1050 ] ]);
+	}), each => [ [ 'built by one process', 0, 2000, '64kB' ], [ 'built by workers', 2, 2000, '128MB' ], [ 'there when rows come', 0, 1050, '128MB' ] ]);
 
 	$aio->scenario('CLUSTER by %s', with('alice', sub ($alice, $columns) {
 		$alice->sql("CREATE TABLE scenario.t (s text COLLATE \"C\", n int); INSERT INTO scenario.t SELECT md5(i::text), i FROM generate_series(1, 2000) i; CREATE INDEX t_i ON scenario.t ($columns); SET enable_indexscan = off; CLUSTER scenario.t USING t_i");

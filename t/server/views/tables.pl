@@ -32,10 +32,19 @@ with_each_io_method('io_uring; long: all', sub {
 		is_between($fetched, 331, 600, 'tup_fetched, of the table and of catalogs');
 		$bob->sql("CREATE SEQUENCE q; SELECT nextval('q') FROM generate_series(1, 40); SELECT pg_stat_force_next_flush()");
 		$bob->gives("SELECT blks_read + blks_hit > 1 FROM pg_statio_all_sequences WHERE relname = 'q'", 't', 'blocks of a sequence');
-		# without any others, counts of transactions stay where they are
-		$bob->sql('SELECT count(*) FROM o');
-		is($aio->change_during("SELECT xact_commit, xact_rollback FROM pg_stat_database WHERE datname = 'other'", sub { $bob->sql('SET debug_parallel_query = on; SELECT count(*) FROM o; BEGIN; SELECT count(*) FROM o; ROLLBACK') }, $bob),
-			'3/1', 'transactions: two and the flush, and one that is rolled back; parallel workers have none of their own');
+		# a session that has nothing else to report does not report its transactions
+		my $flush = 'SELECT pg_stat_force_next_flush(), count(*) FROM o';
+		$bob->sql("SET debug_parallel_query = on; $flush");
+		for my $case ([ 0, '4/1' ], [ 1, '10/1' ])
+		{
+			my ($workers, $expected) = @$case;
+			$bob->sql("SET max_parallel_workers_per_gather = $workers; $flush");
+			my $launched = $bob->sql('EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off, BUFFERS off) SELECT count(*) FROM o') =~ /Workers Launched: (\d+)/ ? $1 : 0;
+			is($launched, $workers, 'parallel workers');
+			$bob->sql($flush);
+			is($aio->change_during("SELECT xact_commit, xact_rollback FROM pg_stat_database WHERE datname = 'other'", sub { $bob->sql("BEGIN; SELECT 1; ROLLBACK; SELECT 1; SELECT count(*) FROM o; SET debug_parallel_query = off; $flush; SET debug_parallel_query = on") }),
+				$expected, 'transactions; each of three workers has two while it starts, and then that of the session');
+		}
 		$bob->sql('SELECT pg_stat_reset()');
 		$aio->gives("SELECT tup_updated, stats_reset > pg_postmaster_start_time() FROM pg_stat_database WHERE datname = 'other'", '0|t', 'a reset, and its time');
 	});
