@@ -11,7 +11,7 @@ from dataclasses import asdict, replace
 from unittest import mock
 
 from aio_bench import project, results, servers
-from aio_bench.mutants.points import Point
+from aio_bench.mutants.points import Instrumented, Point
 from aio_bench.mutants.switches import DEFINES
 from aio_bench.results import Assertion, File, Suite
 from aio_bench.timeline import trace
@@ -265,6 +265,13 @@ class PatchInC(WithDirectory):
         lines = [{"name": str(chosen[0]), "by": ["x", "y"], "reason": "z"}, {"name": str(chosen[1]), "by": [], "reason": ""}, {"name": "another", "by": [], "reason": ""}]
         results.write_text("\n".join(map(json.dumps, lines)) + '\n{"na')
         self.assertEqual([(each.point, each.by) for each in bugs.tried(chosen, results)], [(chosen[0], "x"), (chosen[1], None)])
+
+    def test_a_variable_whose_assignment_is_left_out_has_another_value(self) -> None:
+        source = self.directory / "f.c"
+        text = Instrumented("f.c", "int\nf(int on)\n{\n\tint\t\tx;\n\n\tx = 5;\n\treturn x;\n}\n", 1).text
+        source.write_text(f"#define MUTANT(number) (on == (number))\n{text}int main(void) {{ return f(0) != 5 || f(1) == 5; }}\n")
+        subprocess.run(["gcc", "-O2", "-ftrivial-auto-var-init=zero", source, "-o", self.directory / "f"], check=True)
+        subprocess.run([self.directory / "f"], check=True)
 
 
 class OtherChanges(unittest.TestCase):
