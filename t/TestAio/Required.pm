@@ -44,6 +44,7 @@ my %fixed_in = (
 		  create-database-sequence dropped-without-file eviction-counted-twice hit-not-counted
 		  io_uring-buffer-wait-hang io_uring-rings-kept io_uring-wait-hang many-bad-blocks pgstatindex-new-page progress-views
 		  set-tablespace-rollback shutdown-after-crash slot-status-on-standby stream-end-waits temporary-file-names unlogged-rollback-crash xact-views-leak)),
+	'io-worker-exit-hang' => { 19 => 190000, 20 => 200000 },
 	# 18 and 19 have these numbers in different places
 	'toast-index-progress' => { 18 => 180000, 19 => 190000 });
 

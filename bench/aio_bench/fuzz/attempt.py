@@ -28,6 +28,8 @@ def attempt(cluster: Cluster, script: Script, until: float = inf) -> tuple[str |
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGQUIT)
         facts = f"{'with' if cluster.build.has_assertions else 'without'} assertions, {'with' if any('USING brin' in sql for sql in script.setup) else 'without'} BRIN"
+        if cluster.build.major < 19 and any(line.startswith("-- reload io_workers") for line in driver.trail):
+            facts += "\nio_workers was changed on 18"
         # replay reads such pages where full pages are not written, or were not for a while
         if script.settings.get("full_page_writes") == "off" or "-- reload full_page_writes off" in driver.trail:
             facts += "\nfull_page_writes = off" + "\nchecksums were disabled on a standby" * ("-- checksums disable" in driver.trail and any(line.startswith("-- standby") for line in driver.trail))

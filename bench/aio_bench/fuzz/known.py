@@ -12,6 +12,7 @@ KNOWN = (
     # without assertions, nothing else tells of it
     (re.compile(r"(?s)(?=.*brin_redo).*BufferIsPinned|startup process \(PID \d+\) was terminated by signal 11.*\nwithout assertions, with BRIN\nfull_page_writes = off\b"), "brin-redo-missing-block"),
     (re.compile(r"(?s)startup\|XX001\|FATAL:  invalid page in block.*\nchecksums were disabled on a standby$"), "checksums-off-standby-crash"),
+    (re.compile(r"(?s)does not end\n.*'io worker', 'Activity', 'IoWorkerMain'.*'SUBMITTED'.*\nio_workers was changed on 18"), "io-worker-exit-hang"),
     # f7cc6fd760, after 18.6 and 19rc1
     (re.compile("(?s)inconsistent page found.*WAL redo at [^ ]+ for Gist/DELETE"), "F_TUPLES_DELETED"),
 )

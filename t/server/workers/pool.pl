@@ -1,5 +1,6 @@
 # I/O workers: their number, how many wake when there is work, and a queue that is full.
 use TestAio;
+use PostgreSQL::Test::Utils qw(slurp_file);
 use Time::HiRes qw(time);
 use TestAio::Neighbours;
 
@@ -28,6 +29,35 @@ with_each_io_method('worker', sub {
 		$_->ends for @readers;
 		$aio->gives("SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'io worker'", $n, 'no more workers than are set');
 	}), each => [ 1, 2, 5, 3 ], leaves => 'nothing', skip => $unstoppable);
+
+	# Guards server commit d1c01b79d4: one that has been told of a read, and exits, tells another one.
+	$aio->scenario('a worker exits instead of reading', with('alice bob', 20, sub ($alice, $bob, $t) {
+		my $state = sub { return $aio->sql("SELECT state FROM pg_aios WHERE pid = ${\$alice->pid}") };
+		my $has_bug = $aio->has_bug('io-worker-exit-hang');
+		# of two that start at once, either may have the number 0 and be told first, and the server ends either
+		ok($aio->poll(sub {
+			set_workers($aio, 2);
+			my ($told, $exits, %before) = (0, 0, map { $_ => 1 } $aio->pids_of_type('io worker'));
+			kill 'INT', keys %before;
+			$aio->poll(sub { my @now = $aio->pids_of_type('io worker'); ($told) = grep { (title($_) // '') =~ /io worker 0\b/ } @now; @now == 2 && $told && !grep { $before{$_} } @now }, 5) or return 0;
+			$aio->evict($t);
+			while_still($told, sub {
+				$aio->alter_system(io_workers => 1);
+				# SIGUSR2 is pending, or the other one has gone
+				$aio->poll(sub { $exits = slurp_file("/proc/$told/status") =~ /^ShdPnd:\s*(\w+)/m && hex($1) & 1 << 11; $exits || $aio->pids_of_type('io worker') == 1 }, 5);
+				$alice->starts("SELECT read_rel_block_ll('$t', 0)");
+				$aio->poll(sub { $alice->has_ended || $state->() eq 'SUBMITTED' }) if $exits;
+			});
+			$aio->poll(sub { $aio->pids_of_type('io worker') == 1 }, 5);
+			# the other one may have looked for work because of the reload
+			return 1 if $exits && (!$has_bug || $aio->sql("SELECT wait_event FROM pg_stat_activity WHERE backend_type = 'io worker'") eq 'IoWorkerMain' && $state->() eq 'SUBMITTED');
+			$alice->ends;
+			return 0;
+		}), 'a worker is told of a read and to exit');
+		# nobody reads until there is another read
+		$bob->sql("SELECT read_rel_block_ll('$t', 9)") if $has_bug;
+		$alice->ends;
+	}), skip => $aio->major < 19 ? undef : '19 has another way to end workers');
 
 	# it waits for the kernel, as far as others can see
 	$aio->scenario('io_settle() while a worker reads', with('alice', 20, sub ($alice, $t) {
