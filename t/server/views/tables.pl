@@ -35,15 +35,16 @@ with_each_io_method('io_uring; long: all', sub {
 		# a session that has nothing else to report does not report its transactions
 		my $flush = 'SELECT pg_stat_force_next_flush(), count(*) FROM o';
 		$bob->sql("SET debug_parallel_query = on; $flush");
-		for my $case ([ 0, '4/1' ], [ 1, '10/1' ])
+		# each query but the last has a worker, or none
+		for my $case ([ 0, '4/1', 'transactions' ], [ 1, '10/1', 'transactions: each of three workers adds two, when it starts' ])
 		{
-			my ($workers, $expected) = @$case;
+			my ($workers, $expected, $name) = @$case;
 			$bob->sql("SET max_parallel_workers_per_gather = $workers; $flush");
 			my $launched = $bob->sql('EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off, BUFFERS off) SELECT count(*) FROM o') =~ /Workers Launched: (\d+)/ ? $1 : 0;
 			is($launched, $workers, 'parallel workers');
 			$bob->sql($flush);
 			is($aio->change_during("SELECT xact_commit, xact_rollback FROM pg_stat_database WHERE datname = 'other'", sub { $bob->sql("BEGIN; SELECT 1; ROLLBACK; SELECT 1; SELECT count(*) FROM o; SET debug_parallel_query = off; $flush; SET debug_parallel_query = on") }),
-				$expected, 'transactions; each of three workers has two while it starts, and then that of the session');
+				$expected, $name);
 		}
 		$bob->sql('SELECT pg_stat_reset()');
 		$aio->gives("SELECT tup_updated, stats_reset > pg_postmaster_start_time() FROM pg_stat_database WHERE datname = 'other'", '0|t', 'a reset, and its time');
