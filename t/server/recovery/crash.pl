@@ -307,7 +307,7 @@ for_each_io_method('worker', sub {
 		append_to_file("$directory/recovery.signal", '');
 		# the startup process waits, and then fails
 		my $child = start_program($log, 'postgres', '-D', $directory, '-c', 'recovery_target_timeline=99',
-			'-c', "restore_command=while test ! -e '$go'; do sleep 0.05; done; false");
+			'-c', "restore_command=while test ! -e '$go' -a -e postmaster.pid; do sleep 0.05; done; false");
 		my $pid;
 		$aio->poll(sub { my $found = processes_of($directory); ($pid) = map { $found->{$_} } grep { /postgres: (?:\S+: )?$stopped/ } keys %$found; $pid && grep { /startup/ } keys %$found }) or fail("the $stopped is there");
 		kill 'STOP', $pid;
