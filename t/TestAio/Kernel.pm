@@ -235,11 +235,10 @@ sub written_by_checkpoint ($aio, $table)
 }
 
 # Has a session run a statement and stop, by SIGSTOP, in the first system call of these kinds, or with
-# a path, in the first one for that file, or in the one with this number.  Runs a function when another one says that
-# the session is there, and lets the session go on.  Returns whether it was there.
-sub while_stopped_in ($aio, $session, $calls, $path, $sql, $is_there, $function, $number = 1)
+# a path, in the first one for that file, or in the one with this number; or has another process stop there.  Runs a
+# function when another one says that the process is there, and lets it go on.  Returns whether it was there.
+sub while_stopped_in ($aio, $session, $calls, $path, $sql, $is_there, $function, $number = 1, $pid = $session->pid)
 {
-	my $pid = $session->pid;
 	my @path = defined $path ? ('-P', $path) : ();
 	my $log = $aio->node->basedir . "/strace.$pid";
 	my $tracer = _attach($pid, '-o', $log, @path, '-e', "trace=$calls", '-e', "inject=$calls:signal=SIGSTOP:when=$number") // die "strace does not attach\n";
@@ -258,11 +257,11 @@ sub while_stopped_in ($aio, $session, $calls, $path, $sql, $is_there, $function,
 	return $there;
 }
 
-# Has a session run a statement and stop in the first system call of this kind.  Returns whether it
-# gets there with this wait event.
-sub wait_event_at ($aio, $session, $call, $event, $sql)
+# Has a session run a statement, and itself or another process stop in the first system call of this kind, or
+# the first one for a file.  Returns whether the process gets there with this wait event.
+sub wait_event_at ($aio, $session, $call, $event, $sql, $path = undef, $pid = $session->pid)
 {
-	my $seen = while_stopped_in($aio, $session, $call, undef, $sql, sub { $aio->wait_event($session->pid) eq $event }, sub { });
+	my $seen = while_stopped_in($aio, $session, $call, $path, $sql, sub { $aio->wait_event($pid) eq $event }, sub { }, 1, $pid);
 	$session->ends($call);
 	return $seen;
 }
