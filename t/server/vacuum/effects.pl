@@ -280,6 +280,21 @@ with_each_io_method('sync', sub {
 });
 
 for_each_io_method('io_uring; long: all', sub {
+	# the oldest snapshot is older than the tables
+	$aio->scenario('tables that are younger than what a session sees', with('alice', sub ($alice) {
+		$alice->sql('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM pg_class');
+		use_up_xids($aio, 20);
+		for my $command ('VACUUM (FULL) %s', 'CLUSTER %s USING young_n', 'VACUUM (FREEZE) %s')
+		{
+			$aio->sql('CREATE TABLE scenario.young (n int); CREATE INDEX young_n ON scenario.young (n); INSERT INTO scenario.young VALUES (1)');
+			my $oldest = q{SELECT relfrozenxid, relminmxid FROM pg_class WHERE oid = 'scenario.young'::regclass};
+			my $before = $aio->sql($oldest);
+			$aio->sql(sprintf $command, 'scenario.young');
+			$aio->gives($oldest, $before, "$command: relfrozenxid and relminmxid do not go back");
+			$aio->sql('DROP TABLE scenario.young');
+		}
+	}));
+
 	# relfrozenxid is not younger than any row that is not frozen, whichever pages VACUUM skips: rows on
 	# all-visible pages keep their old xmin.
 	# VACUUM cannot freeze the row, and does not wait for the page

@@ -348,10 +348,22 @@ with_each_io_method('sync; long: all', sub {
 		$aio->sql("CREATE INDEX ON $t (blk) WITH (fillfactor = 10); CREATE INDEX ON $t (rel, blk) WITH (fillfactor = 10); CREATE INDEX small ON $t (gen, blk) WHERE blk BETWEEN 0 AND 29; INSERT INTO $t SELECT 'x', -i, 0, 'x' FROM generate_series(1, 9000) i");
 		$aio->sql("DELETE FROM $t WHERE blk % 2 = 0");
 		$alice->sql('SET min_parallel_index_scan_size = 20; SET max_parallel_maintenance_workers = 2');
-		like(vacuum($alice, 'INDEX_CLEANUP on, TRUNCATE off, PARALLEL 2', $t), qr/launched \d parallel vacuum worker/, 'indexes that are large enough have workers');
+		like(vacuum($alice, 'INDEX_CLEANUP on, TRUNCATE off, PARALLEL 2', $t), qr/launched [1-9] parallel vacuum worker/, 'indexes that are large enough have workers');
 		$aio->gives("SELECT reltuples FROM pg_class WHERE oid = 'scenario.small'::regclass", 15, 'entries that remain in the small one');
 		$aio->sql("INSERT INTO $t SELECT 'y', 2 * i, 1, 'y' FROM generate_series(1000, 3000) i");
 		$alice->gives("SET enable_seqscan = off; SELECT count(*) FROM $t WHERE gen = 0 AND blk BETWEEN 0 AND 20", 10, 'rows by the small index');
+		# workers read with a ring of their own; the leader is slow, or it would leave no index to them
+		$alice->sql('SET vacuum_cost_delay = 1; SET vacuum_cost_limit = 10');
+		my @indexes = split /\n/, $aio->sql("SELECT indexrelid::regclass FROM pg_index WHERE indrelid = '$t'::regclass");
+		my ($vacuum, $normal);
+		$aio->poll(sub {
+			$aio->sql("DELETE FROM $t WHERE ctid IN (SELECT ctid FROM $t WHERE blk < 0 LIMIT 100)");
+			$aio->evict($_) for @indexes;
+			($vacuum, $normal) = split m{/}, $aio->change_during(q{SELECT sum(read_bytes) FILTER (WHERE context = 'vacuum') / 8192, sum(read_bytes) FILTER (WHERE context = 'normal') / 8192 FROM pg_stat_io WHERE backend_type = 'background worker' AND object = 'relation'},
+				sub { $alice->sql("VACUUM (INDEX_CLEANUP on, TRUNCATE off, PARALLEL 2) $t") });
+			return $vacuum + $normal > 50;
+		}) or die "workers do not read\n";
+		is_between($normal, 0, 40, 'blocks that workers read in context normal');
 	}));
 
 	# reltuples stays the same, whichever pages VACUUM looks at; it looks at all pages if something is old
@@ -431,6 +443,20 @@ with_each_io_method('sync; long: all', sub {
 			$alice->gives('SELECT count(*) FROM t; COMMIT; SELECT count(*), pg_relation_size(\'t\') FROM t', "100\n0|0", $command);
 		}
 	}));
+
+	# what a worker may do depends on how many there are, unless its table has limits of its own
+	$aio->scenario('the balance of autovacuum', sub {
+		my %options = (neither => '', delay => ', autovacuum_vacuum_cost_delay = 1', zero => ', autovacuum_vacuum_cost_delay = 0', limit => ', autovacuum_vacuum_cost_limit = 50');
+		$aio->sql("CREATE TABLE scenario.$_ (n int) WITH (autovacuum_vacuum_threshold = 0, autovacuum_vacuum_scale_factor = 0$options{$_}); INSERT INTO scenario.$_ VALUES (1); DELETE FROM scenario.$_; SELECT pg_stat_force_next_flush()") for sort keys %options;
+		$aio->alter_system(log_min_messages => 'debug2', autovacuum_naptime => 1, autovacuum => 'on');
+		my %found;
+		my %name_of = reverse map { split /\|/ } split /\n/, $aio->sql(q{SELECT relname, oid FROM pg_class WHERE relnamespace = 'scenario'::regnamespace});
+		ok($aio->poll(sub { %found = $aio->log_text =~ /VacuumUpdateCosts\(db=\d+, rel=(\d+), (dobalance=\w+, cost_limit=\d+, cost_delay=\S+)/g; !grep { !$found{$_} } keys %name_of }), 'workers vacuum all');
+		$aio->alter_system(autovacuum => 'off', log_min_messages => 'DEFAULT');
+		is(join('; ', map { "$name_of{$_}: $found{$_}" } sort { $name_of{$a} cmp $name_of{$b} } keys %name_of),
+			'delay: dobalance=no, cost_limit=200, cost_delay=1; limit: dobalance=no, cost_limit=50, cost_delay=2; neither: dobalance=yes, cost_limit=200, cost_delay=2; zero: dobalance=no, cost_limit=200, cost_delay=0', 'the limits of each');
+		$aio->wait_for("SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type ~ 'autovacuum'");
+	});
 
 	# unless it prevents wraparound
 	$aio->scenario('autovacuum gives way', with('alice', 40, changes => 1, sub ($alice, $t) {
