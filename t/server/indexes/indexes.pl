@@ -229,6 +229,15 @@ for_each_io_method('worker; long: all', sub {
 		$alice->gives("SELECT pg_relation_size('h_i') / 8192", $size, 'the index has not grown');
 	}), each => [ '', 'TEMP' ]);
 
+	# a worker looks for the new table in the new index
+	$aio->scenario('parallel workers, and indexes of catalogs that the transaction has rebuilt', with('alice', sub ($alice) {
+		$alice->sql('SET max_parallel_workers_per_gather = 1; SET enable_seqscan = off; BEGIN; REINDEX TABLE pg_class; CREATE TABLE scenario.m (n int); SET LOCAL debug_parallel_query = on');
+		$alice->gives("EXPLAIN (COSTS off) SELECT count(*) FROM pg_class WHERE relname = 'm'", qr/Gather/, 'a worker reads');
+		$alice->gives("SELECT count(*) FROM pg_class WHERE relname = 'm' AND relnamespace = 'scenario'::regnamespace", 1, 'the new table');
+		$alice->sql('ROLLBACK');
+		$aio->gives("SELECT count(*) FROM pg_class WHERE relname = 'm' AND relnamespace = 'scenario'::regnamespace", 0, 'it is gone');
+	}));
+
 	# Indexes with pages that have never been written, as after a crash that followed an extension: they
 	# count as free space, VACUUM takes them, and nothing else stumbles over them.  Guards server commit
 	# 684a745f55.

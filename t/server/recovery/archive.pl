@@ -121,6 +121,24 @@ for_each_io_method('worker', sub {
 		$standby->check_log(qr/checkpointer WARNING:  archive_cleanup_command/);
 	});
 
+	$aio->scenario('a primary that dies, and has the last segment archived', sub {
+		$aio->sql('CREATE TABLE scenario.n AS SELECT 1 AS n');
+		$aio->replayed_by($standby);
+		$standby->alter_system(restore_command => qq('cp "$archive/%f" "%p"'), wal_retrieve_retry_interval => "'50ms'");
+		my $file = $aio->sql('SELECT pg_walfile_name(pg_current_wal_insert_lsn())');
+		my $size = $standby->log_size;
+		ok($aio->stop_with_sessions('QUIT'), 'it dies');
+		PostgreSQL::Test::Utils::system_or_bail('cp', $aio->node->data_dir . "/pg_wal/$file", "$archive/$file");
+		ok($standby->poll(sub { $standby->log_text($size) =~ /startup LOG:  restored log file "$file" from archive/ }), 'the standby takes it from there');
+		unlink "$archive/$file";
+		$aio->start_with_sessions;
+		$aio->sql('INSERT INTO scenario.n VALUES (2)');
+		$aio->replayed_by($standby);
+		$standby->gives('SELECT sum(n) FROM scenario.n', 3, 'and streams again');
+		$standby->alter_system(restore_command => 'DEFAULT', wal_retrieve_retry_interval => 'DEFAULT');
+		$standby->end_scenario;
+	}, dies => 1);
+
 	$aio->scenario('targets, up to a transaction, and up to the end', sub {
 		# the standby receives more WAL than it will replay
 		$aio->replayed_by($standby);

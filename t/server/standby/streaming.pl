@@ -73,6 +73,26 @@ for_each_io_method('worker', sub {
 		$standby->end_scenario(log => qr/walreceiver FATAL:  (?:could not start WAL streaming|terminating walreceiver)/);
 	}, log => qr/walsender \S+ ERROR:  replication slot "kept" does not exist/);
 
+	# without the lock, sessions of the standby would look at what the primary changes
+	$aio->scenario('no memory for the locks of the primary', sub {
+		$aio->sql('CREATE TABLE scenario.n (n int)');
+		$aio->replayed_by($standby);
+		my $reader = $standby->session('reader');
+		$reader->fails('SELECT count(pg_advisory_lock(i)) FROM generate_series(1, 1000000) i', '53200', qr/out of shared memory/, 'a session takes all');
+		my $size = $standby->log_size;
+		$aio->sql('BEGIN; LOCK TABLE scenario.n; COMMIT');
+		ok($standby->stop_with_sessions(0), 'the standby ends');
+		like($standby->log_text($size), qr/startup FATAL:  out of shared memory/, 'the log says why');
+		$standby->start_with_sessions;
+		$standby->end_session($reader);
+		$goes_on->('then it follows');
+		# before server commit b85f9c00fb, in 19, the startup process releases a lock that it has not got, on which an assertion fails
+		my $releases = $aio->major < 19;
+		my $end = $releases && $aio->has_assertions ? 'was terminated by signal 6' : 'exited with exit code 1';
+		my @said = $releases ? (qr/startup WARNING:  you don't own a lock/, qr/^TRAP: failed Assert\("false"\), File: "\S*standby\.c"/) : ();
+		$standby->end_scenario(log => [ qr/startup FATAL:  out of shared memory/, qr/postmaster LOG:  startup process \(PID \d+\) $end/, @said ], dies => 1);
+	});
+
 	$aio->scenario('promotion of a standby that is paused', sub {
 		my $go = $aio->node->basedir . '/go';
 		$standby->alter_system(recovery_end_command => "'while test ! -e \"$go\" -a -e postmaster.pid; do sleep 0.05; done'");
