@@ -352,18 +352,6 @@ with_each_io_method('sync; long: all', sub {
 		$aio->gives("SELECT reltuples FROM pg_class WHERE oid = 'scenario.small'::regclass", 15, 'entries that remain in the small one');
 		$aio->sql("INSERT INTO $t SELECT 'y', 2 * i, 1, 'y' FROM generate_series(1000, 3000) i");
 		$alice->gives("SET enable_seqscan = off; SELECT count(*) FROM $t WHERE gen = 0 AND blk BETWEEN 0 AND 20", 10, 'rows by the small index');
-		# workers read with a ring of their own; the leader is slow, or it would leave no index to them
-		$alice->sql('SET vacuum_cost_delay = 1; SET vacuum_cost_limit = 10');
-		my @indexes = split /\n/, $aio->sql("SELECT indexrelid::regclass FROM pg_index WHERE indrelid = '$t'::regclass");
-		my ($vacuum, $normal);
-		$aio->poll(sub {
-			$aio->sql("DELETE FROM $t WHERE ctid IN (SELECT ctid FROM $t WHERE blk < 0 LIMIT 100)");
-			$aio->evict($_) for @indexes;
-			($vacuum, $normal) = split m{/}, $aio->change_during(q{SELECT sum(read_bytes) FILTER (WHERE context = 'vacuum') / 8192, sum(read_bytes) FILTER (WHERE context = 'normal') / 8192 FROM pg_stat_io WHERE backend_type = 'background worker' AND object = 'relation'},
-				sub { $alice->sql("VACUUM (INDEX_CLEANUP on, TRUNCATE off, PARALLEL 2) $t") });
-			return $vacuum + $normal > 50;
-		}) or die "workers do not read\n";
-		is_between($normal, 0, 40, 'blocks that workers read in context normal');
 	}));
 
 	# reltuples stays the same, whichever pages VACUUM looks at; it looks at all pages if something is old
