@@ -101,6 +101,8 @@ for_each_io_method('worker', sub {
 		$standby->sql('SELECT pg_promote(wait => false)');
 		$standby->gives_soon('SELECT pg_get_wal_replay_pause_state()', 'not paused', 'the promotion ends the pause');
 		$standby->gives('SELECT pg_is_in_recovery()', 't', 'before recovery ends');
+		my ($startup) = $standby->pids_of_type('startup');
+		ok($standby->poll(sub { (title($startup) // '') !~ / recovering / }), 'the title of the startup process says no longer that it replays');
 		append_to_file($go, '');
 		$standby->gives_soon('SELECT pg_is_in_recovery(), timeline_id FROM pg_control_checkpoint()', 'f|2', 'which it does');
 		$standby->end_scenario;
