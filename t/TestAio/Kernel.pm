@@ -234,9 +234,9 @@ sub written_by_checkpoint ($aio, $table)
 	return \%done;
 }
 
-# Has a session run a statement and stop, by SIGSTOP, in the first system call of these kinds, or with
-# a path, in the first one for that file, or in the one with this number; or has another process stop there.  Runs a
-# function when another one says that the process is there, and lets it go on.  Returns whether it was there.
+# Has a session run a statement and stop, by SIGSTOP, in a system call of these kinds: the first one, or the one with
+# this number, of all or of those for a file.  With a process id, that process stops.  Runs a function when another
+# one says that the process is there, and lets it go on.  Returns whether it was there.
 sub while_stopped_in ($aio, $session, $calls, $path, $sql, $is_there, $function, $number = 1, $pid = $session->pid)
 {
 	my @path = defined $path ? ('-P', $path) : ();
@@ -257,8 +257,7 @@ sub while_stopped_in ($aio, $session, $calls, $path, $sql, $is_there, $function,
 	return $there;
 }
 
-# Has a session run a statement, and itself or another process stop in the first system call of this kind, or
-# the first one for a file.  Returns whether the process gets there with this wait event.
+# The same, for the first call.  Returns whether the process gets there with this wait event.
 sub wait_event_at ($aio, $session, $call, $event, $sql, $path = undef, $pid = $session->pid)
 {
 	my $seen = while_stopped_in($aio, $session, $call, $path, $sql, sub { $aio->wait_event($pid) eq $event }, sub { }, 1, $pid);

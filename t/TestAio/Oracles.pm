@@ -207,7 +207,7 @@ sub terminated ($self, @names)
 
 # Matches what walsender and walreceiver may log when one of the servers stops.
 my $replication_ends = qr/walreceiver\ FATAL:\ \ (?:terminating\ walreceiver\ process\ due\ to\ administrator\ command|streaming\ replication\ receiver\ \S+\ could\ not\ connect
-		|(?:could\ not\ (?:receive\ (?:data|database\ system\ identifier\ and\ timeline\ ID|timeline\ history\ file)\ from|send\ data\ to|send\ end-of-streaming\ message\ to|start\ WAL\ streaming:)
+		|(?:could\ not\ (?:receive\ (?:data|database\ system\ identifier\ and\ timeline\ ID|timeline\ history\ file)\ from|send\ data\ to|send\ end-of-streaming\ message\ to|start\ WAL\ streaming:|create\ replication\ slot)
 			|error\ (?:while\ shutting\ down\ streaming\ COPY|reading\ result\ of\ streaming\ command):)\ (?!.*\bERROR:))
 	|walsender\ \S+\ (?:LOG|FATAL):\ \ (?:could\ not\ send\ data\ to\ client:\ Broken\ pipe|connection\ to\ client\ lost)/x;
 

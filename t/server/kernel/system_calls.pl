@@ -1,6 +1,7 @@
 # What sessions ask of the kernel, as strace shows it: advice about blocks that they will read, and
 # reads of these blocks.
 use TestAio;
+use Cwd qw(abs_path);
 use Fcntl;
 use PostgreSQL::Test::Utils qw(slurp_file);
 use TestAio::Required;
@@ -381,26 +382,29 @@ with_each_io_method('worker; long: all', sub {
 	# sessions and the checkpointer stand still in a system call
 	$aio->scenario('wait events at files', with('alice', 40, changes => 1, sub ($alice, $t) {
 		my ($checkpointer) = $aio->pids_of_type('checkpointer');
-		my ($data, $file, $base) = ($aio->node->data_dir, $aio->file_of($t), $aio->sql('SELECT oid FROM pg_database WHERE datname = current_database()'));
+		my ($data, $file, $base) = (abs_path($aio->node->data_dir), $aio->file_of($t), $aio->sql('SELECT oid FROM pg_database WHERE datname = current_database()'));
 		my ($change, $sort) = ("UPDATE $t SET gen = gen WHERE blk = 3", 'SELECT count(*) FROM (SELECT FROM generate_series(1, 20000) i ORDER BY i DESC OFFSET 0) s');
-		my $wal = sub { return "$data/" . $aio->sql(q{SELECT 'pg_wal/' || pg_walfile_name(pg_current_wal_insert_lsn())}) };
+		my $map = "$data/base/$base/pg_filenode.map.tmp";
+		my $rebuild = 'REINDEX INDEX pg_class_tblspc_relfilenode_index';
+		my ($commits, $control) = map { "$data/$_" } qw(pg_xact/0000 global/pg_control);
 		my %prepared;
 		my $prepare = sub ($name) { return $prepared{$name} = sprintf "$data/pg_twophase/%016X", $alice->sql("BEGIN; INSERT INTO scenario.p VALUES (1) RETURNING pg_current_xact_id(); PREPARE TRANSACTION '$name'") };
 		$alice->sql("CREATE TABLE scenario.p (n int); SET work_mem = '64kB'; CHECKPOINT");
-		# event, call, file, what the observer does before, so that it knows the map of relations, too, statement
-		my @cases = (
-			[ WalWrite => 'pwrite64', $wal, undef, $change ], [ WalSync => 'fdatasync', $wal, undef, $change ],
-			[ BuffileWrite => 'pwrite64', undef, undef, $sort ], [ BuffileRead => 'pread64', undef, undef, $sort ],
-			(map { [ @$_, "$data/base/$base/pg_filenode.map.tmp", 'SELECT 1', 'REINDEX INDEX pg_class_tblspc_relfilenode_index' ] } [ RelationMapWrite => 'write' ], [ RelationMapReplace => 'fsync' ]),
-			[ DataFileSync => 'fsync', $file, $change, 'CHECKPOINT' ],
-			(map { [ @$_, "$data/pg_xact/0000", $change, 'CHECKPOINT' ] } [ SlruWrite => 'pwrite64' ], [ SlruFlushSync => 'fsync' ]),
-			(map { [ @$_, "$data/global/pg_control", $change, 'CHECKPOINT' ] } [ ControlFileWriteUpdate => 'write' ], [ ControlFileSyncUpdate => 'fsync' ]),
-			[ TwophaseFileWrite => 'write', sub { $prepare->('a') }, undef, 'CHECKPOINT' ], [ TwophaseFileSync => 'fsync', sub { $prepare->('b') }, undef, 'CHECKPOINT' ],
-			[ TwophaseFileRead => 'read', sub { $prepared{a} }, undef, q{COMMIT PREPARED 'a'} ]);
-		for my $case (@cases)
+		# no segment ends meanwhile
+		$aio->sql(q{SELECT pg_switch_wal(); SELECT pg_logical_emit_message(false, '', '')});
+		my $wal = "$data/pg_wal/" . $aio->sql('SELECT pg_walfile_name(pg_current_wal_insert_lsn())');
+		for my $case (
+			[ WalWrite => 'pwrite64', $wal, $change ], [ WalSync => 'fdatasync', $wal, $change ],
+			[ BuffileWrite => 'pwrite64', undef, $sort ], [ BuffileRead => 'pread64', undef, $sort ],
+			[ RelationMapWrite => 'write', $map, $rebuild ], [ RelationMapReplace => 'fsync', $map, $rebuild ],
+			[ TwophaseFileWrite => 'write', sub { $prepare->('a') }, 'CHECKPOINT' ], [ TwophaseFileSync => 'fsync', sub { $prepare->('b') }, 'CHECKPOINT' ], [ TwophaseFileRead => 'read', sub { $prepared{a} }, q{COMMIT PREPARED 'a'} ],
+			[ DataFileSync => 'fsync', $file, 'CHECKPOINT' ],
+			[ SlruWrite => 'pwrite64', $commits, 'CHECKPOINT' ], [ SlruFlushSync => 'fsync', $commits, 'CHECKPOINT' ],
+			[ ControlFileWriteUpdate => 'write', $control, 'CHECKPOINT' ], [ ControlFileSyncUpdate => 'fsync', $control, 'CHECKPOINT' ])
 		{
-			my ($event, $call, $path, $before, $sql) = @$case;
-			$aio->sql($before) if $before;
+			my ($event, $call, $path, $sql) = @$case;
+			# gives a checkpoint something to do; and the observer learns of a new map, which it could not in the middle of a change
+			$aio->sql($change);
 			my $pid = $sql eq 'CHECKPOINT' ? $checkpointer : $alice->pid;
 			ok(wait_event_at($aio, $alice, $call, $event, $sql, ref $path ? $path->() : $path, $pid), "$call: $event") || diag($aio->activity($pid));
 		}

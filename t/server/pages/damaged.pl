@@ -70,18 +70,18 @@ for_each_io_method('worker', sub {
 		}
 		$write->();
 		$alice->gives("SELECT count(*), sum(length(body)) FROM $t", '3|15000', 'as it was');
-		# the pointer to the first value: the sizes of a compressed one, and a method that is none
+		# the pointer to the first value: compressed, since fewer bytes are stored (5000) than it has (5005 - 4), by a method that does not exist
 		my $pointer = 24 + 4 + 2 + $aio->sql("SELECT lp_off FROM heap_page_items(get_raw_page('$t', 0)) WHERE lp = 1");
 		$aio->evict($t);
 		$aio->overwrite($aio->file_of($t), $pointer, pack 'VV', 5005, 5000 | 3 << 30);
 		$aio->sql("SELECT modify_rel_block('$t', 0)");
-		is($check->('false'), "0 1 1: toast value $value has invalid compression method id 3", 'a method of compression');
+		is($check->('false'), "0 1 1: toast value $value has invalid compression method id 3", 'what method compressed it');
 	}), skip => $aio->lacks('amcheck') // $aio->lacks('pageinspect'));
 
-	# the table compresses the value of a row that is long, the index one that is long itself
-	$aio->scenario('what amcheck says of values that are compressed only in one of them', with('alice', sub ($alice) {
-		$alice->sql("CREATE TABLE scenario.c (body text, other text STORAGE PLAIN); CREATE INDEX c_body ON scenario.c (body); INSERT INTO scenario.c VALUES (repeat('x', 400), repeat('y', 1900)), (repeat('z', 1000), '')");
-		$alice->gives("SELECT string_agg(pg_column_size(body)::text, ' ') FROM scenario.c", qr/^\d\d 1004$/, 'the table compresses the first');
+	# the table compresses a short value if its row is long, the index does not
+	$aio->scenario('what amcheck says of a value that is compressed only in the table', with('alice', sub ($alice) {
+		$alice->sql("CREATE TABLE scenario.c (body text, other text STORAGE PLAIN); CREATE INDEX c_body ON scenario.c (body); INSERT INTO scenario.c VALUES (repeat('x', 400), repeat('y', 1900))");
+		$alice->gives('SELECT pg_column_size(body) < 100 FROM scenario.c', 't', 'the table compresses it');
 		$alice->gives("SELECT $_('scenario.c_body', heapallindexed => true)", '', $_) for qw(bt_index_check bt_index_parent_check);
 	}), skip => $aio->lacks('amcheck'));
 
