@@ -209,10 +209,15 @@ sub _wait_for_idle_workers ($self)
 	return;
 }
 
+# Counts processes that hold a read at its completion.
+my $holding = q{SELECT count(*) FROM pg_stat_get_activity(NULL) WHERE wait_event = 'completion_wait'};
+
 # Holds matching reads from now on, and releases the reads of an earlier hold.
 sub completion_wait ($self, %match)
 {
 	$self->_wait_for_idle_workers;
+	# the gate's worker may show a hold that has ended until it runs again, or at_completion_wait() would take it for this one
+	$self->poll(sub { $self->sql($holding) == 0 }, 1) if !$self->{faults}{completion_wait};
 	return $self->_fault(completion_wait => %match);
 }
 
@@ -222,7 +227,7 @@ sub completion_continue ($self) { return $self->_fault('completion_continue') }
 # Test: so many processes hold a read at its completion, now or soon.
 sub at_completion_wait ($self, $count, $name = "$count held")
 {
-	return $self->gives_soon("SELECT count(*) FROM pg_stat_get_activity(NULL) WHERE wait_event = 'completion_wait'", $count, $name);
+	return $self->gives_soon($holding, $count, $name);
 }
 
 # Has a session start a statement.  Test: one of its reads that match is held.
