@@ -235,10 +235,11 @@ sub written_by_checkpoint ($aio, $table)
 }
 
 # Has a session run a statement and stop, by SIGSTOP, in a system call of these kinds: the first one, or the one with
-# this number, of all or of those for a file.  With a process id, that process stops.  Runs a function when another
-# one says that the process is there, and lets it go on.  Returns whether it was there.
-sub while_stopped_in ($aio, $session, $calls, $path, $sql, $is_there, $function, $number = 1, $pid = $session->pid)
+# "number", of all or of those for a file.  With "pid", that process stops.  Runs a function when another one says that
+# the process is there, and lets it go on.  Returns whether it was there.
+sub while_stopped_in ($aio, $session, $calls, $path, $sql, $is_there, $function, %which)
 {
+	my ($pid, $number) = ($which{pid} // $session->pid, $which{number} // 1);
 	my @path = defined $path ? ('-P', $path) : ();
 	my $log = $aio->node->basedir . "/strace.$pid";
 	my $tracer = _attach($pid, '-o', $log, @path, '-e', "trace=$calls", '-e', "inject=$calls:signal=SIGSTOP:when=$number") // die "strace does not attach\n";
@@ -260,7 +261,7 @@ sub while_stopped_in ($aio, $session, $calls, $path, $sql, $is_there, $function,
 # The same, for the first call.  Returns whether the process gets there with this wait event.
 sub wait_event_at ($aio, $session, $call, $event, $sql, $path = undef, $pid = $session->pid)
 {
-	my $seen = while_stopped_in($aio, $session, $call, $path, $sql, sub { $aio->wait_event($pid) eq $event }, sub { }, 1, $pid);
+	my $seen = while_stopped_in($aio, $session, $call, $path, $sql, sub { $aio->wait_event($pid) eq $event }, sub { }, pid => $pid);
 	$session->ends($call);
 	return $seen;
 }

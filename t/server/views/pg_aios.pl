@@ -149,7 +149,7 @@ with_each_io_method('worker; long: all', sub {
 			$rows += $aio->sql("SELECT count(*) FROM pg_aios WHERE pid = ${\$alice->pid}");
 			my $wrong = $aio->sql($contradictions{pg_aios});
 			is($wrong, '', "stop $stops: a contradiction") if $wrong;
-		}, ++$stops) && $alice->ends("stop $stops") && $stops < 200;
+		}, number => ++$stops) && $alice->ends("stop $stops") && $stops < 200;
 		$alice->returns(4, "$stops stops, $rows rows");
 		cmp_ok($rows, '>', $aio->method eq 'sync' ? 0 : 5, 'rows');
 	}), skip => no_strace());
