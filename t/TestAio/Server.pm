@@ -388,6 +388,14 @@ sub stop ($self)
 	return $self->end_stop;
 }
 
+# Test: the server ends by itself.
+sub ends ($self, $name)
+{
+	my $ended = $self->poll(sub { !$self->is_running });
+	$self->node->_update_pid(0) if $ended;
+	return ok($ended, $name);
+}
+
 # Stops the server by a signal while sessions are at work.  Returns true if it was a clean shutdown.
 sub stop_with_sessions ($self, $signal)
 {

@@ -58,8 +58,7 @@ sub stops_at ($server, $name, $always, $settings, $sum, $says)
 	else
 	{
 		$server->launch;
-		ok($server->poll(sub { !$server->is_running }), "$name: the server ends");
-		$server->node->_update_pid(0);
+		$server->ends("$name: the server ends");
 	}
 	return like($server->log_text($size), $says, "$name: the log");
 }
@@ -122,7 +121,7 @@ for_each_io_method('worker', sub {
 		$standby->check_log(qr/checkpointer WARNING:  archive_cleanup_command/);
 	});
 
-	# what is restored must not meet what the receiver wrote
+	# while the archive is read, nobody may install new segments for the receiver, which has gone
 	$aio->scenario('a primary that dies, whose last segment comes into the archive by hand', sub {
 		$aio->sql('CREATE TABLE scenario.n AS SELECT 1 AS n');
 		$aio->replayed_by($standby);
