@@ -81,8 +81,7 @@ for_each_io_method('worker', sub {
 		$reader->fails('SELECT count(pg_advisory_lock(i)) FROM generate_series(1, 1000000) i', '53200', qr/out of shared memory/, 'a session takes all');
 		my $size = $standby->log_size;
 		$aio->sql('BEGIN; LOCK TABLE scenario.n; COMMIT');
-		ok($standby->poll(sub { !$standby->is_running }), 'the standby ends');
-		$standby->node->_update_pid(0);
+		$standby->ends('the standby ends');
 		like($standby->log_text($size), qr/startup FATAL:  out of shared memory/, 'the log says why');
 		$standby->start_with_sessions;
 		$standby->end_session($reader);
@@ -100,11 +99,12 @@ for_each_io_method('worker', sub {
 		$standby->sql('SELECT pg_wal_replay_pause()');
 		$standby->gives_soon('SELECT pg_get_wal_replay_pause_state()', 'paused', 'replay pauses');
 		my ($startup) = $standby->pids_of_type('startup');
-		like(title($startup), qr/ recovering [0-9A-F]{24} *$/, 'the title of the startup process names the segment');
+		my $has_title = defined title($startup);
+		like(title($startup), qr/ recovering [0-9A-F]{24} *$/, 'the title of the startup process names the segment') if $has_title;
 		$standby->sql('SELECT pg_promote(wait => false)');
 		$standby->gives_soon('SELECT pg_get_wal_replay_pause_state()', 'not paused', 'the promotion ends the pause');
 		$standby->gives('SELECT pg_is_in_recovery()', 't', 'before recovery ends');
-		ok($standby->poll(sub { title($startup) !~ / recovering / }), 'the title of the startup process says no longer that it replays');
+		ok($standby->poll(sub { title($startup) =~ / startup *$/ }), 'and no longer, when all is replayed') if $has_title;
 		append_to_file($go, '');
 		$standby->gives_soon('SELECT pg_is_in_recovery(), timeline_id FROM pg_control_checkpoint()', 'f|2', 'which it does');
 		$standby->end_scenario;
